@@ -40,10 +40,14 @@ struct Driver {
     decltype(&cuModuleGetFunction) function;
     decltype(&cuLaunchKernel) launch;
     Driver() {
-        find(link_create, "cuLinkCreate"), find(link_add, "cuLinkAddData"), find(link_complete, "cuLinkComplete"),
-            find(link_destroy, "cuLinkDestroy");
-        find(load, "cuModuleLoadData"), find(unload, "cuModuleUnload"), find(function, "cuModuleGetFunction"),
-            find(launch, "cuLaunchKernel");
+        find(link_create, "cuLinkCreate");
+        find(link_add, "cuLinkAddData");
+        find(link_complete, "cuLinkComplete");
+        find(link_destroy, "cuLinkDestroy");
+        find(load, "cuModuleLoadData");
+        find(unload, "cuModuleUnload");
+        find(function, "cuModuleGetFunction");
+        find(launch, "cuLaunchKernel");
     }
 };
 
@@ -68,7 +72,9 @@ inline Image linked(const Driver& driver, std::string ptx) {
 inline void fill(char* to, std::size_t bytes) {
     std::uint64_t state = 88172645463325252u;
     for (std::size_t i = 0; i + sizeof state <= bytes; i += sizeof state) {
-        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
         memcpy(to + i, &state, sizeof state);
     }
 }
@@ -141,7 +147,9 @@ static_assert(sizeof(ContainerHead) == 16 && sizeof(EntryHead) == 64);
 
 inline void add_entry(Image& to, bool text, int architecture, const Image& code, std::size_t bytes) {
     EntryHead head{};
-    head.kind = text ? 1 : 2, head.minor = text ? 0 : 8, head.major = text ? 7 : 1;
+    head.kind = text ? 1 : 2;
+    head.minor = text ? 0 : 8;
+    head.major = text ? 7 : 1;
     head.architecture = static_cast<std::uint32_t>(architecture);
     head.bytes = (std::max(bytes, code.size()) + 7) / 8 * 8;
     const std::size_t at = to.size();
@@ -211,7 +219,9 @@ template <class Tell> void large_module(const Driver& driver, const std::string&
     const Times first = round(driver, large, seen, [&] { tell(name + " loaded"); });
     for (int i = 0; i < rounds && bench.failures == before; ++i) {
         const Times next = round(driver, large, seen, [] {});
-        loads.push_back(next.load), launches.push_back(next.launch), unloads.push_back(next.unload);
+        loads.push_back(next.load);
+        launches.push_back(next.launch);
+        unloads.push_back(next.unload);
     }
     tell(name + " unloaded");
     TRY(cudaFree(seen));
@@ -271,7 +281,8 @@ template <int bytes> void launches_with(int burst) {
     bench.row("launch_parameters_" + std::to_string(bytes), "us", [&] {
         return timed([&] {
                    for (int i = 0; i < burst; ++i) takes<<<1, 1>>>(p, static_cast<char*>(nullptr));
-                   TRY(cudaGetLastError()), TRY(cudaDeviceSynchronize());
+                   TRY(cudaGetLastError());
+                   TRY(cudaDeviceSynchronize());
                }) /
                burst * 1e6;
     });

@@ -46,7 +46,8 @@ inline bool run_together(int n, bool quick, std::vector<double>& figures) {
         Child child{-1, go[1], answer[0]};
         ok = posix_spawn(&child.pid, self, &actions, nullptr, arguments, environ) == 0;
         posix_spawn_file_actions_destroy(&actions);
-        close(go[0]), close(answer[1]);
+        close(go[0]);
+        close(answer[1]);
         if (ok) children.push_back(child);
     }
     char c = 0;
@@ -60,7 +61,8 @@ inline bool run_together(int n, bool quick, std::vector<double>& figures) {
     for (const Child& child : children) {
         if (!ok) kill(child.pid, SIGKILL);
         waitpid(child.pid, nullptr, 0);
-        close(child.go), close(child.answer);
+        close(child.go);
+        close(child.answer);
     }
     return ok;
 }

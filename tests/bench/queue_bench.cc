@@ -39,7 +39,10 @@ struct Pair {
     // The device's half of one command. False: there is none.
     bool take() {
         const auto chain = device.next();
-        if (!chain) return device.flush(), false;
+        if (!chain) {
+            device.flush();
+            return false;
+        }
         std::uint64_t* command = &memory->commands[0][0] + chain->request.offset / 8;
         sum += command[0] + command[5];
         if (chain->reply.writable) command[6] = sum;
@@ -78,7 +81,10 @@ struct Worker {
               while (!stop.load(std::memory_order_relaxed))
                   if (!q.take()) std::this_thread::yield();
           }) {}
-    ~Worker() { stop = true, thread.join(); }
+    ~Worker() {
+        stop = true;
+        thread.join();
+    }
 
     std::atomic<bool> stop{false};
     std::thread thread;

@@ -27,7 +27,8 @@ class Input {
     void fill(void* to, std::size_t n) {
         n = std::min(n, left_);
         if (n != 0) std::memcpy(to, at_, n);
-        at_ += n, left_ -= n;
+        at_ += n;
+        left_ -= n;
     }
 
   private:

@@ -22,9 +22,13 @@ std::string contained(const std::uint8_t* data, std::size_t size, bool zstd, std
     using namespace barcuda::fatbin;
     const ContainerHead head{container_magic, 1, sizeof head, sizeof(EntryHead) + size};
     EntryHead entry{};
-    entry.kind = ptx, entry.head_bytes = sizeof entry, entry.target = 75;
-    entry.payload_bytes = size, entry.packed_bytes = static_cast<std::uint32_t>(size);
-    entry.flags = zstd ? flag_zstd : flag_lz4, entry.plain_bytes = length;
+    entry.kind = ptx;
+    entry.head_bytes = sizeof entry;
+    entry.target = 75;
+    entry.payload_bytes = size;
+    entry.packed_bytes = static_cast<std::uint32_t>(size);
+    entry.flags = zstd ? flag_zstd : flag_lz4;
+    entry.plain_bytes = length;
     std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
     bytes.append(reinterpret_cast<const char*>(&entry), sizeof entry);
     return bytes.append(reinterpret_cast<const char*>(data), size);

@@ -44,7 +44,10 @@ double mixed() {
             slot = malloc(bytes);
             static_cast<char*>(slot)[bytes - 1] = 1;
         }
-        for (void*& p : kept) free(p), p = nullptr;
+        for (void*& p : kept) {
+            free(p);
+            p = nullptr;
+        }
     });
 }
 

@@ -148,8 +148,10 @@ void take(Block& b, Random& random) {
     if (zero) b.bytes %= 4 * MiB;  // zeros are written
     switch (b.room = static_cast<Room>(random.below(4)); b.room) {
         case Room::malloc:
-            if (void* p = nullptr; zero) b.p = static_cast<unsigned char*>(calloc(1, b.bytes)), alignment = 16;
-            else if (alignment == 16) b.p = static_cast<unsigned char*>(malloc(b.bytes));
+            if (void* p = nullptr; zero) {
+                b.p = static_cast<unsigned char*>(calloc(1, b.bytes));
+                alignment = 16;
+            } else if (alignment == 16) b.p = static_cast<unsigned char*>(malloc(b.bytes));
             else if (!posix_memalign(&p, alignment, b.bytes)) b.p = static_cast<unsigned char*>(p);
             if (!b.p) wrong("malloc has no ordinary memory", b);
             if (malloc_usable_size(b.p) < b.bytes) wrong("usable size", b);
@@ -163,9 +165,15 @@ void take(Block& b, Random& random) {
             alignment = alignment < page ? page : alignment;
             b.p = static_cast<unsigned char*>(pinned_alloc(b.bytes, b.flags, alignment));
             break;
-        case Room::staging: b.p = static_cast<unsigned char*>(staging_alloc(b.bytes)), alignment = page; break;
+        case Room::staging:
+            b.p = static_cast<unsigned char*>(staging_alloc(b.bytes));
+            alignment = page;
+            break;
     }
-    if (!b.p) return ++refusals, void();
+    if (!b.p) {
+        ++refusals;
+        return;
+    }
     if (reinterpret_cast<std::uintptr_t>(b.p) % alignment) wrong("alignment", b);
     b.mark = random.next();
     owned.add(b);
@@ -339,7 +347,10 @@ int main(int argc, char** argv) {
     printf("model: --seed %llu --threads %llu\n", static_cast<unsigned long long>(seed),
            static_cast<unsigned long long>(thread_count));
     fflush(stdout);
-    if (!activate()) return fprintf(stderr, "model: no region\n"), 1;
+    if (!activate()) {
+        fprintf(stderr, "model: no region\n");
+        return 1;
+    }
     const double end = seconds() + length;
     std::uint64_t rounds = 0;
     for (; seconds() < end; ++rounds) {
@@ -354,7 +365,10 @@ int main(int argc, char** argv) {
             });
         for (auto& thread : threads) thread.join();
         for (Slot& slot : slots)
-            if (slot.block.p) verify(slot.block, slot.block.bytes), drop(slot.block);
+            if (slot.block.p) {
+                verify(slot.block, slot.block.bytes);
+                drop(slot.block);
+            }
         trim(true);
         if (source->granted()) {
             fprintf(stderr, "model: %zu MiB of extents are left of nothing (--seed %llu)\n", source->granted() / MiB,

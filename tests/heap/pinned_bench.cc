@@ -77,7 +77,8 @@ Cell measure(const Way& way, std::size_t bytes, unsigned count, std::size_t bloc
     Cell cell{};
     double best = 1e9;
     for (unsigned round = 0; round < rounds; ++round) {
-        full = 0, measured = round > 0;
+        full = 0;
+        measured = round > 0;
         std::vector<std::thread> threads;
         std::atomic<double> seconds{0};
         for (unsigned t = 0; t < count; ++t)
@@ -85,7 +86,10 @@ Cell measure(const Way& way, std::size_t bytes, unsigned count, std::size_t bloc
                 std::vector<void*> kept(blocks);
                 const auto take = [&] {
                     void* p = way.alloc(bytes);
-                    if (!p) fprintf(stderr, "pinned_bench: no room\n"), _exit(1);
+                    if (!p) {
+                        fprintf(stderr, "pinned_bench: no room\n");
+                        _exit(1);
+                    }
                     memset(p, 1, 8);
                     return p;
                 };
@@ -141,7 +145,10 @@ Cell measure_apart(const Way& way, std::size_t bytes, unsigned threads, std::siz
 int main(int argc, char** argv) {
     std::size_t blocks = 1000;
     if (argc == 3 && !strcmp(argv[1], "--blocks")) blocks = strtoul(argv[2], nullptr, 10);
-    if (!blocks || (argc != 1 && argc != 3)) return fprintf(stderr, "usage: pinned_bench [--blocks N]\n"), 2;
+    if (!blocks || (argc != 1 && argc != 3)) {
+        fprintf(stderr, "usage: pinned_bench [--blocks N]\n");
+        return 2;
+    }
     printf("%zu blocks a thread\n%6s %8s", blocks, "bytes", "threads");
     for (const Way& way : ways) printf("   %10s: ns %9s %9s", way.name, "granted", "touched");
     printf("\n");

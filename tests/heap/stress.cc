@@ -24,7 +24,9 @@ namespace {
 struct Random {
     uint64_t state;
     uint64_t operator()() {
-        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
         return state;
     }
     size_t below(size_t n) { return static_cast<size_t>((*this)() % n); }
@@ -158,7 +160,8 @@ void step(Random& random, bool may_fork) {
             for (int i = 0; i < 50; ++i) {
                 Block c{static_cast<unsigned char*>(malloc(some_size(own))), 100, own()};
                 c.bytes = malloc_usable_size(c.p) < 100 ? malloc_usable_size(c.p) : 100;
-                fill(c), verify(c, c.bytes);
+                fill(c);
+                verify(c, c.bytes);
                 free(c.p);
             }
             free(b.p);
@@ -201,7 +204,10 @@ int main(int argc, char** argv) {
         });
     for (auto& thread : threads) thread.join();
     for (Slot& slot : table)
-        if (slot.block.p) verify(slot.block, slot.block.bytes), drop(slot.block);
+        if (slot.block.p) {
+            verify(slot.block, slot.block.bytes);
+            drop(slot.block);
+        }
     printf("stress: %llu operations, %llu forks, every byte as it should be\n",
            static_cast<unsigned long long>(operations.load()), static_cast<unsigned long long>(forks.load()));
 }

@@ -121,7 +121,10 @@ std::uint64_t Generator::address(std::uint64_t bytes) {
 
 Memory Generator::memory(Sort sort, Op maker) {
     auto& all = known.memory(sort);
-    if (all.empty()) return want(maker), Memory{address(64), 64};
+    if (all.empty()) {
+        want(maker);
+        return Memory{address(64), 64};
+    }
     return random.pick(all);
 }
 
@@ -198,7 +201,10 @@ void Generator::lie(std::span<std::byte> request, Pending& p) {
 }
 
 void Generator::build(Op op, Pending& p, double lies) {
-    p.op = op, p.used = 0, p.lie = random.chance(lies), graph = 0;
+    p.op = op;
+    p.used = 0;
+    p.lie = random.chance(lies);
+    graph = 0;
     const std::span<std::byte> memory = session.request_memory();
     auto& contexts = known.of(tag<CUcontext>());
     const std::uint64_t context = contexts.empty()    ? 0

@@ -68,7 +68,10 @@ int client(const Options& o, Tally& tally, unsigned index) {
 
 void say(const Tally& t, std::uint64_t seconds) {
     std::uint64_t succeeded = 0, failed = 0;
-    for (const auto& row : t.rows) succeeded += row.succeeded, failed += row.failed;
+    for (const auto& row : t.rows) {
+        succeeded += row.succeeded;
+        failed += row.failed;
+    }
     std::fprintf(stderr, "hostile: %lu s: %lu commands, %lu of %lu answered ones succeeded; %lu sessions:", seconds,
                  t.commands.load(), succeeded, succeeded + failed, t.sessions.load());
     for (std::size_t i = 0; i < std::size(end_names); ++i)
@@ -84,7 +87,8 @@ nlohmann::json summary(const Options& o, const Tally& t, std::uint64_t seconds) 
         const std::string name(op_names[i]);
         const RowTally& r = t.rows[i];
         rows[name] = {{"sent", r.sent.load()}, {"succeeded", r.succeeded.load()}, {"failed", r.failed.load()}};
-        succeeded += r.succeeded, failed += r.failed;
+        succeeded += r.succeeded;
+        failed += r.failed;
         if (r.sent == 0) never_sent.push_back(name);
         if (r.succeeded == 0) never_succeeded.push_back(name);
         if (const auto n = t.stuck_in[i].load()) stuck[name] = n;
@@ -146,13 +150,18 @@ int main(int argc, char** argv) {
     o.behaviour.flips = o.mode == "flip";
     for (const std::string& name : only) {
         const auto at = std::ranges::find(op_names, name);
-        if (at == op_names.end() || row(static_cast<Op>(at - op_names.begin())).how == How::guest)
-            return std::fprintf(stderr, "hostile: no row %s crosses\n", name.c_str()), 2;
+        if (at == op_names.end() || row(static_cast<Op>(at - op_names.begin())).how == How::guest) {
+            std::fprintf(stderr, "hostile: no row %s crosses\n", name.c_str());
+            return 2;
+        }
         o.behaviour.only.push_back(static_cast<Op>(at - op_names.begin()));
     }
 
     void* shared = mmap(nullptr, sizeof(Tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED) return std::perror("hostile: mmap"), 2;
+    if (shared == MAP_FAILED) {
+        std::perror("hostile: mmap");
+        return 2;
+    }
     Tally& tally = *new (shared) Tally{};
     const std::uint64_t begun = now();
     tally.most_commands = o.commands;
@@ -178,7 +187,10 @@ int main(int argc, char** argv) {
     say(tally, now() - begun);
     const nlohmann::json all = summary(o, tally, now() - begun);
     std::FILE* to = o.json.empty() ? stdout : std::fopen(o.json.c_str(), "w");
-    if (!to) return std::perror(o.json.c_str()), 2;
+    if (!to) {
+        std::perror(o.json.c_str());
+        return 2;
+    }
     std::fprintf(to, "%s\n", all.dump(2).c_str());
     return failed != 0;
 }

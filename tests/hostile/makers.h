@@ -28,7 +28,7 @@ template <Op op, std::size_t I> using ArgumentOf = std::tuple_element_t<I, Argum
 
 // Which parameter counts what this kind sends, and how far a client that means well lets that go.
 template <std::size_t N, std::size_t Most> struct CountedBy { static constexpr std::size_t by = N, most = Most; };
-template <class> struct Counted : CountedBy<~std::size_t{0}, 0> {};
+template <class> struct Counted : CountedBy<~std::size_t(0), 0> {};
 template <std::size_t N> struct Counted<kind::region<N>> : CountedBy<N, 4096> {};
 template <std::size_t N> struct Counted<kind::image<N>> : CountedBy<N, 4096> {};
 template <std::size_t N, std::size_t U> struct Counted<kind::device<N, U>> : CountedBy<N, 4096> {};
@@ -204,7 +204,9 @@ template <std::size_t Bytes> struct Maker<kind::device_word<Bytes>> : Plainly {
 template <std::size_t P, std::size_t W, std::size_t H, std::size_t Unit> struct Maker<kind::pitched<P, W, H, Unit>>
     : Plainly {
     template <Op op, std::size_t I> static void rest(Generator& g, Pending&, auto& args) {
-        std::get<W>(args) = g.words(64), std::get<H>(args) = g.words(8), std::get<P>(args) = 512;
+        std::get<W>(args) = g.words(64);
+        std::get<H>(args) = g.words(8);
+        std::get<P>(args) = 512;
         std::get<I>(args) = g.address(512 * 8);
     }
 };

@@ -18,7 +18,10 @@ std::string Session::open(const std::string& region, const Claims& claims) {
     claims_ = claims;
     if (Error e = region_.open(region.empty() ? nullptr : region.c_str())) return e.text;
     const std::uint64_t hash = match(identities, region_.rows(), numbers_);
-    if (Error e = region_.open_channel(channel_)) return region_.close(), e.text;
+    if (Error e = region_.open_channel(channel_)) {
+        region_.close();
+        return e.text;
+    }
     barcuda_client& c = channel_.client();
     c.pid = static_cast<barcuda_u32>(getpid());
     std::strncpy(c.program, "hostile", sizeof c.program - 1);
@@ -76,7 +79,8 @@ void Session::post_raw(std::span<const virtqueue::Buffer> chain) {
 }
 
 void Session::post(std::size_t request_bytes, std::size_t reply_bytes) {
-    request_bytes = padded(request_bytes), reply_bytes = padded(reply_bytes);
+    request_bytes = padded(request_bytes);
+    reply_bytes = padded(reply_bytes);
     if (request_bytes + reply_bytes > room) reply_bytes = room - request_bytes;
     const std::uint64_t offset = channel_.offset + BARCUDA_COMMANDS_OFFSET + posted() % depth * room;
     sent_[posted() % depth] = {static_cast<std::uint32_t>(request_bytes), static_cast<std::uint32_t>(reply_bytes)};

@@ -146,7 +146,8 @@ template <> struct Value<CUDA_RESOURCE_VIEW_DESC> {
     static CUDA_RESOURCE_VIEW_DESC make(Generator& g) {
         CUDA_RESOURCE_VIEW_DESC d{};
         d.format = static_cast<CUresourceViewFormat>(g.random.between(0, 34));
-        d.width = 32, d.height = g.random.below(2) * 32;
+        d.width = 32;
+        d.height = g.random.below(2) * 32;
         return d;
     }
 };
@@ -155,7 +156,8 @@ template <> struct Value<CUDA_MEMCPY3D> {  // 32 bytes x 4 x 2
         CUDA_MEMCPY3D c{};
         const auto side = [&](CUmemorytype& type, CUdeviceptr& device, auto& host, CUarray& array, std::size_t& pitch,
                               std::size_t& height) {
-            pitch = 64, height = 4;
+            pitch = 64;
+            height = 4;
             switch (g.random.below(4)) {
                 case 0:
                     type = CU_MEMORYTYPE_HOST;
@@ -171,7 +173,9 @@ template <> struct Value<CUDA_MEMCPY3D> {  // 32 bytes x 4 x 2
         side(c.srcMemoryType, c.srcDevice, c.srcHost, c.srcArray, c.srcPitch, c.srcHeight);
         side(c.dstMemoryType, c.dstDevice, c.dstHost, c.dstArray, c.dstPitch, c.dstHeight);
         const bool array = c.srcMemoryType == CU_MEMORYTYPE_ARRAY || c.dstMemoryType == CU_MEMORYTYPE_ARRAY;
-        c.WidthInBytes = 32, c.Height = array ? 1 : 4, c.Depth = array ? 1 : 2;
+        c.WidthInBytes = 32;
+        c.Height = array ? 1 : 4;
+        c.Depth = array ? 1 : 2;
         return c;
     }
 };
@@ -244,8 +248,10 @@ template <> struct Value<ext::Fence> {
 template <> struct Value<ext::Shape> {
     static ext::Shape make(Generator& g) {
         ext::Shape s{};
-        s.grid[0] = static_cast<unsigned>(g.random.between(1, 4)), s.grid[1] = s.grid[2] = 1;
-        s.block[0] = static_cast<unsigned>(g.random.between(1, 64)), s.block[1] = s.block[2] = 1;
+        s.grid[0] = static_cast<unsigned>(g.random.between(1, 4));
+        s.grid[1] = s.grid[2] = 1;
+        s.block[0] = static_cast<unsigned>(g.random.between(1, 64));
+        s.block[1] = s.block[2] = 1;
         return s;
     }
 };
@@ -257,7 +263,10 @@ template <> struct Value<ext::TensorMap> {
         t.address = g.address(64 * 256) & ~255ull;
         t.dimensions[0] = t.dimensions[1] = 64;
         t.strides[0] = 256;
-        for (unsigned i = 0; i < 2; ++i) t.box[i] = 16, t.element_strides[i] = 1;
+        for (unsigned i = 0; i < 2; ++i) {
+            t.box[i] = 16;
+            t.element_strides[i] = 1;
+        }
         return t;
     }
 };

@@ -33,8 +33,10 @@ template <class T> std::vector<T> interesting(std::size_t count, unsigned seed) 
     std::mt19937_64 random(seed);
     if constexpr (std::is_integral_v<T>) {
         using L = std::numeric_limits<T>;
-        for (int i : {0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, 100, 127, 128, 255, 256})
-            v.push_back(static_cast<T>(i)), v.push_back(static_cast<T>(-i));
+        for (int i : {0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, 100, 127, 128, 255, 256}) {
+            v.push_back(static_cast<T>(i));
+            v.push_back(static_cast<T>(-i));
+        }
         for (T x : {L::max(), L::min(), static_cast<T>(L::max() - 1), static_cast<T>(L::min() + 1),
                     static_cast<T>(L::max() / 2), static_cast<T>(L::max() / 2 + 1)})
             v.push_back(x);
@@ -63,8 +65,10 @@ template <class T> std::vector<T> interesting(std::size_t count, unsigned seed) 
                     L::epsilon(),
                     L::infinity(),
                     T(1) + L::epsilon(),
-                    T(1) - L::epsilon()})
-            v.push_back(x), v.push_back(-x);
+                    T(1) - L::epsilon()}) {
+            v.push_back(x);
+            v.push_back(-x);
+        }
         v.push_back(L::quiet_NaN());
         while (v.size() < count) {
             const double unit = static_cast<double>(random() >> 11) * 0x1p-53 * 2 - 1;
@@ -103,7 +107,11 @@ template <class D, class... S> std::string kernel_of(const std::string& text) {
         "%k;\n    ld.param.u32 %n, [n];\n"
         "    setp.ge.u32 %out, %i, %n;\n    @%out exit;\n";
     k = 0;
-    ((ptx += load<S>(names[k], k + 1), ++k), ...);
+    const auto add = [&](const std::string& loaded) {
+        ptx += loaded;
+        ++k;
+    };
+    (add(load<S>(names[k], k + 1)), ...);
     ptx += "    " + text + "\n    ld.param.u64 %base, [p0];\n    mad.wide.u32 %at, %i, " + std::to_string(sizeof(D)) +
            ", %base;\n    st.global.b" + std::to_string(sizeof(D) * 8) + " [%at], d;\n    ret;\n}\n";
     return ptx;
@@ -129,7 +137,8 @@ struct Within {
     // Of the value, or of `least` where the value is less. What the ISA says is of the exact value: half a unit more.
     static constexpr Within relative(double error, double least = 0) {
         Within w(0.5);
-        w.error = error, w.least = least;
+        w.error = error;
+        w.least = least;
         return w;
     }
     static constexpr Within any_nan() {  // bit for bit, but for the payload of a NaN

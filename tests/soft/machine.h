@@ -88,8 +88,10 @@ class Engine final : public Machine {
             for (unsigned n : numbers) add(n);
             parameters.resize(std::max(parameters.size(), info->parameter_bytes));
             LaunchConfig config;
-            config.grid[0] = shape.grid, config.block[0] = shape.block;
-            config.dynamic_shared_bytes = shape.shared, config.cooperative = shape.cooperative,
+            config.grid[0] = shape.grid;
+            config.block[0] = shape.block;
+            config.dynamic_shared_bytes = shape.shared;
+            config.cooperative = shape.cooperative;
             config.parameters = parameters;
             both_ways(*program, *info, config, space, buffers, ptx);
         } catch (const Error& error) { throw Failure(error.code, error.message); }
@@ -116,7 +118,10 @@ class Engine final : public Machine {
             compiling = how;
             try {
                 execute(program, info, config, space, [&](std::string_view text) { o.text += text; });
-            } catch (const Error& error) { o.error = error.message, o.code = error.code; }
+            } catch (const Error& error) {
+                o.error = error.message;
+                o.code = error.code;
+            }
             o.memory = contents();
             return o;
         };

@@ -34,7 +34,8 @@ class Generator {
 
     std::string kernel(unsigned number) {
         text_.clear();
-        depth_ = 0, loops_ = 0;
+        depth_ = 0;
+        loops_ = 0;
         threads_ = 32u * (1 + pick(4));
         text_ += "extern \"C\" __global__ void k" + std::to_string(number) + first;
         const unsigned statements = 6 + pick(16);
@@ -72,8 +73,13 @@ class Generator {
     static std::size_t of_this_level(std::string_view text, std::string_view what) {
         for (std::size_t i = 0, level = 0; i < text.size(); ++i) {
             if (level == 0 && text.substr(i).starts_with(what)) return i;
-            if (text.substr(i).starts_with("[[")) ++level, ++i;
-            else if (text.substr(i).starts_with("]]")) --level, ++i;
+            if (text.substr(i).starts_with("[[")) {
+                ++level;
+                ++i;
+            } else if (text.substr(i).starts_with("]]")) {
+                --level;
+                ++i;
+            }
         }
         return text.npos;
     }
@@ -116,7 +122,10 @@ class Generator {
         if (kind < 10) {
             line("if ($?) {");
             inside(1 + pick(3), &Generator::apart);
-            if (pick(2) == 0) line("} else {"), inside(1 + pick(3), &Generator::apart);
+            if (pick(2) == 0) {
+                line("} else {");
+                inside(1 + pick(3), &Generator::apart);
+            }
             line("}");
         } else if (kind == 10) {
             const auto k = "k" + std::to_string(loops_++);
@@ -173,7 +182,10 @@ class Generator {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc != 3) return std::fprintf(stderr, "random_kernels SEED COUNT: a CUDA program of so many kernels\n"), 2;
+    if (argc != 3) {
+        std::fprintf(stderr, "random_kernels SEED COUNT: a CUDA program of so many kernels\n");
+        return 2;
+    }
     const std::uint64_t seed = std::strtoull(argv[1], nullptr, 0);
     const unsigned count = static_cast<unsigned>(std::atoi(argv[2]));
     std::printf("%s", prelude);

@@ -8,7 +8,7 @@ TOKEN = re.compile(r"""
   | (?P<text> (?:u8|[uUL])?R"(?P<mark>[^(\s]*)\(.*?\)(?P=mark)" | "(?:\\.|[^"\\\n])*" | (?<!\w)'(?:\\.|[^'\\\n])+' )
   | (?P<word> [A-Za-z_]\w* )
   | (?P<number> \.?\d(?:[eEpP][+-]|'?[\w.])* )
-  | ::|->|\+\+|--|<<|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\.\.\.|.
+  | ::|->|\+\+|--|<<<|<<|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\.\.\.|.
 """, re.S | re.X)
 DECLARES = set("""auto const constexpr constinit static extern inline thread_local volatile mutable typename typedef using struct class union enum
 namespace template friend virtual explicit int unsigned signed char short long float double bool void operator static_assert concept""".split())
@@ -22,9 +22,10 @@ class Source:
         tokens = [m for m in TOKEN.finditer(text) if m["skip"] is None]
         self.t, self.at = [m[0] for m in tokens], [m.start() for m in tokens]
         self.word = [m["word"] is not None for m in tokens]
-        self.mate, opened = {}, []
+        self.mate, self.within, opened = {}, {}, []
         for i, token in enumerate(self.t):
             if token in CLOSES.values():
+                self.within[i] = opened[-1] if opened else 0
                 opened.append(i)
             elif token in CLOSES and opened:
                 self.mate[opened.pop()] = i
@@ -75,8 +76,12 @@ class Source:
                 i = self.mate[i]
             elif self.t[i] == "<" and (self.word[i - 1] or self.t[i - 3:i] == ["operator", "(", ")"]):
                 after = self.template_end(i)
-                if after and (after >= end or self.word[after] or self.t[after] in ("(", "{", "::", ">", ")", ",", ";", ":", "?", "&", "*", "&&", "||")):
+                if after and (after >= end or self.word[after] or self.t[after] in ("(", "{", "::", "<<<", ">", ")", ",", ";", ":", "?", "&", "*", "&&", "||")):
                     i = after - 1
+            elif self.t[i] == "<<<":  # a kernel's launch
+                while self.t[i:i + 3] != [">", ">", ">"]:
+                    i = self.mate.get(i, i) + 1
+                i += 2
             elif self.t[i] == "," and self.t[i + 1] != "...":
                 yield i
             i += 1
@@ -96,6 +101,11 @@ class Source:
             i = self.opened_by[i] - 1
         return self.t[i] in ("]", ">")
 
+    def is_macros(self, i):
+        """Whether the ( at i begins an argument of a macro, or of an attribute."""
+        caller = self.t[self.within[i] - 1]
+        return caller == "__attribute__" or (caller.isupper() and len(caller) > 1)
+
     def expression(self, begin, end):
         """Lambdas in [begin, end), and parentheses that are not a call's."""
         i = begin
@@ -104,7 +114,7 @@ class Source:
                 self.statements(i + 1, self.mate[i])
                 i = self.mate[i]
             elif self.t[i] == "(" and self.t[i - 1] in ("(", ",", "=", "!", "&&", "||", "?", ":", "return"):
-                if not self.declares(i + 1, self.mate[i]):  # a macro's argument may be a list of parameters
+                if not self.is_macros(i) and not self.declares(i + 1, self.mate[i]):
                     self.found += self.commas(i + 1, self.mate[i])
             i += 1
 

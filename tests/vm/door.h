@@ -39,7 +39,10 @@ class Header {
   public:
     Header() : fd_(open(device(), O_RDWR | O_CLOEXEC)) {
         int e = map(fd_, map_header, nullptr, BARCUDA_CHANNELS_OFFSET, PROT_READ, MAP_SHARED, &memory_);
-        if (e) std::fprintf(stderr, "%s: %s\n", device(), strerror(e)), std::exit(1);
+        if (e) {
+            std::fprintf(stderr, "%s: %s\n", device(), strerror(e));
+            std::exit(1);
+        }
         constant_ = *reinterpret_cast<barcuda_header*>(memory_);
     }
     ~Header() {

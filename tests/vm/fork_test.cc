@@ -189,7 +189,10 @@ TEST_F(Fork, AChildsMemoryIsCountedUntilItEnds) {
     Gate go;
     const std::uint32_t granule = BARCUDA_GRANULE / BARCUDA_PAGE;
     const pid_t pid = start_child([&] {
-        const pid_t grandchild = start_child([&] { return go.wait(), 0; });
+        const pid_t grandchild = start_child([&] {
+            go.wait();
+            return 0;
+        });
         go.wait();
         return status_of(grandchild);
     });
@@ -214,7 +217,11 @@ TEST_F(Fork, NoNumberOfMappingsLooksLikeNone) {
     Gate all, end;
     const pid_t child = start_child([&] {
         std::vector<pid_t> grandchildren;
-        for (std::size_t i = 2; i < families; ++i) grandchildren.push_back(start_child([&] { return end.wait(), 0; }));
+        for (std::size_t i = 2; i < families; ++i)
+            grandchildren.push_back(start_child([&] {
+                end.wait();
+                return 0;
+            }));
         all.open_for();
         end.wait();
         int bad = 0;

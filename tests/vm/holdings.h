@@ -39,7 +39,9 @@ class Random {
   public:
     explicit Random(std::uint64_t seed) : state_((seed + 1) * 0x9e3779b97f4a7c15) {}
     std::uint64_t next() {
-        state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;
+        state_ ^= state_ << 13;
+        state_ ^= state_ >> 7;
+        state_ ^= state_ << 17;
         return state_ * 0x2545f4914f6cdd1d >> 8;
     }
     std::uint64_t below(std::uint64_t n) { return next() % n; }
@@ -69,7 +71,10 @@ class Holdings {
     // A load or store that may be a fault: then false.
     template <class Access> static bool dare(Access access) {
         sigjmp_buf here, *const before = way_back;
-        if (sigsetjmp(here, 1)) return way_back = before, false;
+        if (sigsetjmp(here, 1)) {
+            way_back = before;
+            return false;
+        }
         way_back = &here;
         access();
         way_back = before;

@@ -63,11 +63,15 @@ class Life : public Holdings {
     bool open_client(Random& r) {
         const int fd = open(means_.node(), O_RDWR | O_CLOEXEC);
         char* channel = nullptr;
-        if (map(fd, map_channel, nullptr, BARCUDA_CHANNEL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, &channel))
-            return close(fd), false;
+        if (map(fd, map_channel, nullptr, BARCUDA_CHANNEL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, &channel)) {
+            close(fd);
+            return false;
+        }
         unsigned slot = 0;
-        if (!dare([&] { slot = reinterpret_cast<volatile barcuda_status*>(channel)->channel; }))
-            return close(fd), false;
+        if (!dare([&] { slot = reinterpret_cast<volatile barcuda_status*>(channel)->channel; })) {
+            close(fd);
+            return false;
+        }
         for (int i = 0; i < 40 && observe(header_.slot(slot).served) != observe(header_.slot(slot).opened); ++i)
             usleep(500);
         char* at = header_.address(slot * stub_granules);
@@ -256,7 +260,9 @@ class Life : public Holdings {
                 if (pipe2(other, O_NONBLOCK | O_CLOEXEC)) return false;
                 const bool done = splice(fd, nullptr, other[1], nullptr, 4096, SPLICE_F_NONBLOCK) > 0 ||
                                   sendfile(other[1], fd, nullptr, 4096) > 0;
-                return close(other[0]), close(other[1]), done;
+                close(other[0]);
+                close(other[1]);
+                return done;
             }
             case 9: return fallocate(fd, static_cast<int>(r.below(16)), 0, 4096) == 0 || ftruncate(fd, 4096) == 0;
             case 10: return fsync(fd) == 0 || flock(fd, LOCK_EX | LOCK_NB) == 0 || flock(fd, LOCK_UN) == 0;
@@ -284,14 +290,16 @@ class Life : public Holdings {
             case 5: {
                 const int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
                 const bool done = write(fd, r.of({"1", "3", "4"}), 1) == 1;
-                return close(fd), done;
+                close(fd);
+                return done;
             }
             case 6: {
                 const int fd = open(r.of({"/proc/self/smaps", "/proc/self/numa_maps", "/proc/self/pagemap"}), O_RDONLY);
                 char some[4096];
                 bool done = lseek(fd, 0, SEEK_CUR) >= 0;
                 for (int i = 0; i < 20 && read(fd, some, sizeof some) > 0; ++i) continue;
-                return close(fd), done;
+                close(fd);
+                return done;
             }
             case 7: return syscall(462 /* mseal */, p.at, r.chance(10) ? BARCUDA_PAGE : 0, 0) == 0;
             default: {
@@ -299,7 +307,8 @@ class Life : public Holdings {
                 uffdio_api api{UFFD_API, UFFD_FEATURE_SIGBUS, 0};
                 uffdio_register area{{reinterpret_cast<std::uintptr_t>(p.at), p.bytes}, 1 + r.below(7), 0};
                 const bool done = ioctl(fd, UFFDIO_API, &api) == 0 && ioctl(fd, UFFDIO_REGISTER, &area) == 0;
-                return close(fd), done;
+                close(fd);
+                return done;
             }
         }
     }
@@ -307,9 +316,14 @@ class Life : public Holdings {
         char byte = 0, room[CMSG_SPACE(sizeof(int))] = {};
         iovec body{&byte, 1};
         msghdr letter{};
-        letter.msg_iov = &body, letter.msg_iovlen = 1, letter.msg_control = room, letter.msg_controllen = sizeof room;
+        letter.msg_iov = &body;
+        letter.msg_iovlen = 1;
+        letter.msg_control = room;
+        letter.msg_controllen = sizeof room;
         cmsghdr* c = CMSG_FIRSTHDR(&letter);
-        c->cmsg_level = SOL_SOCKET, c->cmsg_type = SCM_RIGHTS, c->cmsg_len = CMSG_LEN(sizeof(int));
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int));
         const int fd = this->fd(r);
         std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
         return sendmsg(means_.letters[0], &letter, MSG_DONTWAIT) == 1;
@@ -318,7 +332,10 @@ class Life : public Holdings {
         char byte = 0, room[CMSG_SPACE(sizeof(int))] = {};
         iovec body{&byte, 1};
         msghdr letter{};
-        letter.msg_iov = &body, letter.msg_iovlen = 1, letter.msg_control = room, letter.msg_controllen = sizeof room;
+        letter.msg_iov = &body;
+        letter.msg_iovlen = 1;
+        letter.msg_control = room;
+        letter.msg_controllen = sizeof room;
         if (recvmsg(means_.letters[1], &letter, MSG_DONTWAIT) != 1 || !CMSG_FIRSTHDR(&letter)) return false;
         int fd = -1;
         std::memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&letter)), sizeof fd);
@@ -331,7 +348,10 @@ class Life : public Holdings {
         if (depth_ == 2) return false;
         const pid_t pid = fork();
         if (pid != 0) {
-            if (pid > 0 && r.chance(20)) usleep(static_cast<unsigned>(r.below(5000))), kill(pid, SIGKILL);
+            if (pid > 0 && r.chance(20)) {
+                usleep(static_cast<unsigned>(r.below(5000)));
+                kill(pid, SIGKILL);
+            }
             return pid > 0;
         }
         ++depth_;
@@ -342,7 +362,10 @@ class Life : public Holdings {
     }
     bool run_program(Random& r) {
         const pid_t pid = r.chance(50) ? vfork() : fork();
-        if (pid == 0) execl("/bin/true", "true", nullptr), _exit(1);
+        if (pid == 0) {
+            execl("/bin/true", "true", nullptr);
+            _exit(1);
+        }
         return pid > 0 && (r.chance(50) || waitpid(pid, nullptr, 0) == pid);
     }
     bool end(Random& r) {

@@ -87,7 +87,10 @@ void family(Means means, Clock::time_point until, gid_t group) {
         if (pid == 0) one_life(means, seed, group);
         means.found.lives++;
         const bool killed = r.chance(60);
-        if (killed) usleep(static_cast<unsigned>(r.below(400'000))), kill(pid, SIGKILL);
+        if (killed) {
+            usleep(static_cast<unsigned>(r.below(400'000)));
+            kill(pid, SIGKILL);
+        }
         const int status = status_of(pid);
         // There was no device, or it vanished while the life looked at its header, which is memory of the device.
         if (options.unplug && (status == 1 || status == 128 + SIGBUS)) continue;
@@ -168,7 +171,10 @@ int main(int argc, char** argv) {
         if (option == "--unplug") options.unplug = true;
         else if (option == "--seconds" && i + 1 < argc) options.seconds = static_cast<unsigned>(std::atoi(argv[++i]));
         else if (option == "--seed" && i + 1 < argc) options.seed = std::strtoull(argv[++i], nullptr, 0);
-        else return std::fprintf(stderr, "usage: module_fuzz [--seconds N] [--seed N] [--unplug]\n"), 2;
+        else {
+            std::fprintf(stderr, "usage: module_fuzz [--seconds N] [--seed N] [--unplug]\n");
+            return 2;
+        }
     }
     if (!options.seed) options.seed = static_cast<std::uint64_t>(time(nullptr));
     std::printf("seed %lu\n", options.seed);
@@ -178,10 +184,15 @@ int main(int argc, char** argv) {
         *new (mmap(nullptr, sizeof(Findings), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Findings{};
     Means means{found, 0, {-1, -1}, open_disk(), present_node};
     struct stat node {};
-    if (stat(present_node(), &node) || socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, means.letters))
-        return std::perror(present_node()), 2;
+    if (stat(present_node(), &node) || socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, means.letters)) {
+        std::perror(present_node());
+        return 2;
+    }
     for (const char* folder : {"/run/fuzz", "/run/fuzz/root", "/run/fuzz/user"})
-        if ((mkdir(folder, 0755) && errno != EEXIST) || chmod(folder, 0777)) return std::perror(folder), 2;
+        if ((mkdir(folder, 0755) && errno != EEXIST) || chmod(folder, 0777)) {
+            std::perror(folder);
+            return 2;
+        }
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 
     barcuda_header before;

@@ -216,7 +216,10 @@ TEST(Channel, IsRefusedWhenAllAreTaken) {
     while (!error) {
         all.push_back(std::make_unique<Client>(false));
         error = all.back()->error();
-        if (error == EAGAIN) all.pop_back(), error = 0;  // an earlier test's, not yet reclaimed
+        if (error == EAGAIN) {  // an earlier test's, not yet reclaimed
+            all.pop_back();
+            error = 0;
+        }
     }
     EXPECT_EQ(error, ENOSPC);
     EXPECT_EQ(all.size(), header()->channel_count + 1);
@@ -369,7 +372,11 @@ TEST(Extents, MayBeProtectedInParts) {
     ASSERT_EQ(c.map_extents(), 0);
     *c.address() = 1;
     ASSERT_EQ(mprotect(c.address(), BARCUDA_PAGE, PROT_READ), 0);
-    EXPECT_EQ(in_child([&] { return *c.address() = 2, 0; }), 128 + SIGSEGV);
+    EXPECT_EQ(in_child([&] {
+                  *c.address() = 2;
+                  return 0;
+              }),
+              128 + SIGSEGV);
     ASSERT_EQ(mprotect(c.address(), BARCUDA_PAGE, PROT_READ | PROT_WRITE), 0);
     *c.address() = 3;
     EXPECT_EQ(*c.address(), 3);

@@ -262,7 +262,10 @@ TEST_F(Service, CountsAsMappedWhatAPipeHoldsAPageOf) {
     EXPECT_NE(observe(grant(channel).mapped), 0u);
     ASSERT_EQ(read(pipes[1][0], page, sizeof page), 4096);
     vm::wait_until([&] { return observe(grant(channel).mapped) == 0; });
-    for (const auto& p : pipes) close(p[0]), close(p[1]);
+    for (const auto& p : pipes) {
+        close(p[0]);
+        close(p[1]);
+    }
 }
 TEST_F(Service, ClosesTheSlotOfAClientThatWasKilled) {
     int tell[2];
@@ -281,7 +284,8 @@ TEST_F(Service, ClosesTheSlotOfAClientThatWasKilled) {
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
     vm::wait_until([&] { return observe(slot(channel).closed) == observe(slot(channel).opened); });
-    close(tell[0]), close(tell[1]);
+    close(tell[0]);
+    close(tell[1]);
 }
 TEST_F(Service, ClosesTheSlotThoughAForkedChildLivesOn) {
     std::uint32_t channel;

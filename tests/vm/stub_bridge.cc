@@ -124,8 +124,10 @@ int main(int argc, char** argv) {
     stub.format();
     Doorbell doorbell;
     if (const char* socket = value_of(argc, argv, "--doorbell"))
-        if (const std::string wrong = doorbell.open(socket, fd, barcuda::Kept()); !wrong.empty())
-            return std::fprintf(stderr, "stub_bridge: %s\n", wrong.c_str()), 1;
+        if (const std::string wrong = doorbell.open(socket, fd, barcuda::Kept()); !wrong.empty()) {
+            std::fprintf(stderr, "stub_bridge: %s\n", wrong.c_str());
+            return 1;
+        }
     std::signal(SIGTERM, [](int) { stopped = 1; });
     if (ready && write(std::atoi(ready), "\n", 1) != 1) return 1;
     while (!stopped) {

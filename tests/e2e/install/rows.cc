@@ -20,7 +20,8 @@ using namespace barcuda;
 
 namespace {
 [[noreturn]] void fail(const char* what, const char* which) {
-    std::fprintf(stderr, "rows: %s %s\n", what, which), std::exit(1);
+    std::fprintf(stderr, "rows: %s %s\n", what, which);
+    std::exit(1);
 }
 
 std::size_t number_of(const char* name) {
@@ -46,7 +47,8 @@ int main(int argc, char** argv) {
         std::uint32_t opened = 0;
         for (unsigned i = 0; i < BARCUDA_MAX_CHANNELS; ++i)
             opened += observe(reinterpret_cast<barcuda_slot*>(at + BARCUDA_SLOTS_OFFSET)[i].opened);
-        return std::printf("%u\n", opened), 0;
+        std::printf("%u\n", opened);
+        return 0;
     }
     auto* rows = static_cast<std::uint64_t*>(memmem(at, size, identities.data(), sizeof identities));
     if (!rows) fail("no rows of this build are in", argv[1]);

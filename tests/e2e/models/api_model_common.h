@@ -37,7 +37,9 @@ struct Wrong {
 };
 
 __device__ void wrong(volatile Wrong* w, unsigned check, unsigned want, unsigned got) {
-    w->want = want, w->got = got, w->check = check;
+    w->want = want;
+    w->got = got;
+    w->check = check;
     __threadfence_system();
 }
 __device__ unsigned idle(unsigned turns) {

@@ -19,7 +19,8 @@ void Lane::make_graph() {
     cudaKernelNodeParams p{};
     p.gridDim = p.blockDim = dim3(1);
     void* words_of[] = {&g.words};
-    p.func = reinterpret_cast<void*>(first_node), p.kernelParams = words_of;
+    p.func = reinterpret_cast<void*>(first_node);
+    p.kernelParams = words_of;
     CHECK(cudaGraphAddKernelNode(&nodes[0], g.graph, nullptr, 0, &p));
     const unsigned all = 2 + static_cast<unsigned>(random_.below(most_nodes - 2));
     for (; g.nodes < all; ++g.nodes) {
@@ -43,14 +44,16 @@ void Lane::make_graph() {
                 CHECK(cudaGraphAddEmptyNode(&on_the_way, g.graph, before, count));
                 unsigned from = a, also = b;
                 void* of[] = {&g.words, &self, &from, &also, &turns, &wrong_};
-                p.func = reinterpret_cast<void*>(node), p.kernelParams = of;
+                p.func = reinterpret_cast<void*>(node);
+                p.kernelParams = of;
                 CHECK(cudaGraphAddKernelNode(&fresh, g.graph, &on_the_way, 1, &p));
                 break;
             }
             default: {
                 unsigned from = a, also = b;
                 void* of[] = {&g.words, &self, &from, &also, &turns, &wrong_};
-                p.func = reinterpret_cast<void*>(node), p.kernelParams = of;
+                p.func = reinterpret_cast<void*>(node);
+                p.kernelParams = of;
                 CHECK(cudaGraphAddKernelNode(&fresh, g.graph, before, count, &p));
                 break;
             }

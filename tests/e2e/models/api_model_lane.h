@@ -13,7 +13,8 @@ class Lane {
         memset(wrong_, 0, sizeof *wrong_);
         for (cudaStream_t s : {cudaStreamLegacy, cudaStreamPerThread}) {
             adopt(streams_.emplace_back(), s);
-            streams_.back().own = false, streams_.back().blocking = true;
+            streams_.back().own = false;
+            streams_.back().blocking = true;
         }
         for (int i = 0; i < 4; ++i) create(streams_.emplace_back());
         for (int i = 0; i < 6; ++i) create(events_.emplace_back());
@@ -87,7 +88,8 @@ class Lane {
     void adopt(Stream& s, cudaStream_t stream) {
         s = Stream{};
         s.stream = stream;
-        s.count = words(1), s.mark = words(1);
+        s.count = words(1);
+        s.mark = words(1);
     }
     void create(Stream& s) {
         const bool blocking = random_.one_in(2);
@@ -158,7 +160,9 @@ class Lane {
     }
     void record(Stream& s, Event& e) {
         CHECK(cudaEventRecord(e.event, s.stream));
-        e.recorded = true, e.count = s.count, e.least = s.at;
+        e.recorded = true;
+        e.count = s.count;
+        e.least = s.at;
     }
     void wait_event(Stream& s) {
         Event& e = event();
@@ -193,7 +197,8 @@ class Lane {
         }
         if (!p.event) CHECK(cudaEventCreateWithFlags(&p.event, cudaEventDisableTiming));
         CHECK(cudaEventRecord(p.event, s.stream));
-        p.count = s.count, p.least = s.at;
+        p.count = s.count;
+        p.least = s.at;
     }
 
     // ---- waits
@@ -228,7 +233,8 @@ class Lane {
         CHECK(r);
         if (a.count == b.count && a.least < b.least && milliseconds < 0)
             die("%g ms between two events of one stream", milliseconds);
-        reached(a.count, a.least), reached(b.count, b.least);
+        reached(a.count, a.least);
+        reached(b.count, b.least);
     }
     // Waits for all blocking streams.
     void synchronize_legacy() {

@@ -41,7 +41,9 @@ template <class... T> [[noreturn]] void die(const char* format, T... values) {
 struct Random {
     uint64_t state;
     uint64_t operator()() {
-        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
         return state * 0x2545f4914f6cdd1dull;
     }
     size_t below(size_t n) { return n ? ((*this)() >> 11) % n : 0; }
@@ -60,8 +62,10 @@ void parse(int argc, char** argv, int most_threads, std::initializer_list<std::p
         const std::string word = argv[i], name = word.substr(0, word.find('='));
         bool known = false;
         for (const auto& [its, place] : all)
-            if (name == its && name.size() + 1 < word.size())
-                known = true, *place = atof(word.c_str() + name.size() + 1);
+            if (name == its && name.size() + 1 < word.size()) {
+                known = true;
+                *place = atof(word.c_str() + name.size() + 1);
+            }
         if (known && options.threads >= 1 && options.threads <= most_threads && options.steps >= 0) continue;
         fprintf(stderr, "usage: %s", program_invocation_short_name);
         for (const auto& [its, place] : all) fprintf(stderr, " [%s=N]", its);
@@ -81,7 +85,10 @@ template <class Program> void act(Program& program) {
 // run(number) in as many threads as were asked for, this one among them.
 template <class Run> void run_lanes(Run run) {
     std::vector<std::thread> others;
-    const auto begin = [run](int number) { lane = number, run(number); };
+    const auto begin = [run](int number) {
+        lane = number;
+        run(number);
+    };
     for (int t = 1; t < options.threads; ++t) others.emplace_back(begin, t);
     begin(0);
     for (std::thread& t : others) t.join();

@@ -179,7 +179,9 @@ int find(dl_phdr_info* info, size_t, void*) {
         if (library_base + part.p_vaddr < begin) begin = library_base + part.p_vaddr;
         if (library_base + part.p_vaddr + part.p_memsz > end) end = library_base + part.p_vaddr + part.p_memsz;
     }
-    return library_begin = begin, library_end = end, 1;
+    library_begin = begin;
+    library_end = end;
+    return 1;
 }
 [[gnu::constructor]] void begin() {
     const char* const to = getenv("LOCK_ORDER_REPORT");

@@ -71,8 +71,10 @@ int listens(const std::string& name, int type, bool abstract) {
 }
 int serve(const std::string& folder, const char* abstract) {
     if (listens(folder + "/stream", SOCK_STREAM, false) || listens(folder + "/datagrams", SOCK_DGRAM, false) ||
-        listens(abstract, SOCK_STREAM, true))
-        return std::perror("serve"), 1;
+        listens(abstract, SOCK_STREAM, true)) {
+        std::perror("serve");
+        return 1;
+    }
     std::puts("ready");
     std::fflush(stdout);
     for (;;) pause();
@@ -142,8 +144,17 @@ const pid_t bridge = getppid();  // asked when this is loaded
 
 int result(long r) { return r < 0 ? errno : 0; }
 template <class... T> int call(long number, T... arguments) { return result(syscall(number, arguments...)); }
-int opened(int fd) { return fd < 0 ? errno : (close(fd), 0); }
+int opened(int fd) {
+    if (fd < 0) return errno;
+    close(fd);
+    return 0;
+}
 int found(bool there) { return there ? 0 : EPERM; }
+int made(int r, const std::string& path) {  // what was made is removed again
+    if (r < 0) return EPERM;
+    std::remove(path.c_str());
+    return 0;
+}
 std::string named(const char* variable) { return getenv(variable) ? getenv(variable) : "/nowhere"; }
 std::string victim() { return named("BARCUDA_TEST_OTHERS") + "/victim"; }
 std::string of_bridge(const char* file) { return "/proc/" + std::to_string(bridge) + "/" + file; }
@@ -248,7 +259,8 @@ int by_io() {
     int ends[2];
     if (pipe(ends) != 0) return errno;
     const int r = fcntl(ends[0], F_SETOWN, bridge) != 0 ? errno : result(fcntl(ends[0], F_SETSIG, SIGCONT));
-    close(ends[0]), close(ends[1]);
+    close(ends[0]);
+    close(ends[1]);
     return r;
 }
 int trace() {
@@ -273,7 +285,9 @@ int runs(bool from_memory) {
 int child(long flags) {
     const long made = syscall(SYS_clone, flags, nullptr, nullptr, nullptr, nullptr);
     if (made == 0) _exit(0);
-    return made < 0 ? errno : (waitpid(static_cast<pid_t>(made), nullptr, 0), 0);
+    if (made < 0) return errno;
+    waitpid(static_cast<pid_t>(made), nullptr, 0);
+    return 0;
 }
 int vforks() {
     const long made = syscall(SYS_fork);
@@ -295,7 +309,8 @@ int groups() {
 }
 int event() {
     perf_event_attr about{};
-    about.size = sizeof about, about.type = PERF_TYPE_SOFTWARE;
+    about.size = sizeof about;
+    about.type = PERF_TYPE_SOFTWARE;
     return opened(static_cast<int>(syscall(SYS_perf_event_open, &about, bridge, -1, -1, 0)));
 }
 int ring_made() {
@@ -326,7 +341,8 @@ int core() {
 }
 int queue_made() {
     mq_attr about{};
-    about.mq_maxmsg = 1, about.mq_msgsize = 1;
+    about.mq_maxmsg = 1;
+    about.mq_msgsize = 1;
     return opened(mq_open("/barcuda-attack", O_CREAT | O_RDWR, 0600, &about));
 }
 int writes(const std::string& path, const char* text) {
@@ -378,12 +394,11 @@ int attempt(int number) {
         case xattr_victim:
             return any(result(setxattr(path, "user.x", "x", 1, 0)), result(setxattr(path, "trusted.x", "x", 1, 0)));
         case times_victim: return result(utimensat(AT_FDCWD, path, nullptr, 0));
-        case link_victim: return result(link(path, (its + "-2").c_str())) ? EPERM : (unlink((its + "-2").c_str()), 0);
-        case symlink_there:
-            return result(symlink("/", (its + "-3").c_str())) ? EPERM : (unlink((its + "-3").c_str()), 0);
+        case link_victim: return made(link(path, (its + "-2").c_str()), its + "-2");
+        case symlink_there: return made(symlink("/", (its + "-3").c_str()), its + "-3");
         case rename_victim: return result(rename((others + "/movable").c_str(), (others + "/moved").c_str()));
         case remove_victim: return result(unlink((others + "/removable").c_str()));
-        case make_folder: return result(mkdir((its + "-4").c_str(), 0700)) ? EPERM : (rmdir((its + "-4").c_str()), 0);
+        case make_folder: return made(mkdir((its + "-4").c_str(), 0700), its + "-4");
         case make_node:
             return any(result(mknod("/dev/shm/x", S_IFCHR | 0600, 0x101)),
                        result(mknod((its + "-5").c_str(), S_IFCHR | 0600, 0x101)));
@@ -393,9 +408,8 @@ int attempt(int number) {
                        in_any_descriptor([](int fd) { return fchown(fd, getuid(), getgid()); }),
                        in_any_descriptor([](int fd) { return futimens(fd, nullptr); }),
                        in_any_descriptor([](int fd) { return fsetxattr(fd, "user.x", "x", 1, 0); }));
-        case write_usr:
-            return opens("/usr/barcuda-attack", O_CREAT | O_WRONLY) ? EPERM : (unlink("/usr/barcuda-attack"), 0);
-        case write_root: return opens("/barcuda-attack", O_CREAT | O_WRONLY) ? EPERM : (unlink("/barcuda-attack"), 0);
+        case write_usr: return made(opens("/usr/barcuda-attack", O_CREAT | O_WRONLY) ? -1 : 0, "/usr/barcuda-attack");
+        case write_root: return made(opens("/barcuda-attack", O_CREAT | O_WRONLY) ? -1 : 0, "/barcuda-attack");
         case stream_socket: return connects(others + "/stream", SOCK_STREAM);
         case datagram_socket: return sends_datagram(socket(AF_UNIX, SOCK_DGRAM, 0));
         case datagram_by_pair: return by_pair();
@@ -520,11 +534,15 @@ int attempt(int number) {
         case answer_for_the_kernel: return ioctl(barcuda::link_fd, SECCOMP_IOCTL_NOTIF_RECV, nullptr) == 0 ? 0 : EPERM;
         case shared_segment: {
             const int id = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
-            return id < 0 ? errno : (shmctl(id, IPC_RMID, nullptr), 0);
+            if (id < 0) return errno;
+            shmctl(id, IPC_RMID, nullptr);
+            return 0;
         }
         case semaphores: {
             const int id = semget(IPC_PRIVATE, 1, IPC_CREAT | 0600);
-            return id < 0 ? errno : (semctl(id, 0, IPC_RMID), 0);
+            if (id < 0) return errno;
+            semctl(id, 0, IPC_RMID);
+            return 0;
         }
         case queue: return queue_made();
         case watch_host: return opened(static_cast<int>(syscall(SYS_fanotify_init, 0, 0)));

@@ -30,7 +30,11 @@ namespace {
 const pid_t bridge = getppid();  // asked when this is loaded
 
 int result(long r) { return r < 0 ? errno : 0; }
-int opened(int fd) { return fd < 0 ? errno : (close(fd), 0); }
+int opened(int fd) {
+    if (fd < 0) return errno;
+    close(fd);
+    return 0;
+}
 int found(bool there) { return there ? 0 : EPERM; }
 
 int execute() {
@@ -62,7 +66,9 @@ int make_executable() {
 int swell() {  // by memory that RLIMIT_DATA does not count
     constexpr std::size_t much = 600 << 20;
     void* const at = mmap(nullptr, much, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return at == MAP_FAILED ? errno : (std::memset(at, 1, much), munmap(at, much));
+    if (at == MAP_FAILED) return errno;
+    std::memset(at, 1, much);
+    return munmap(at, much);
 }
 std::string file(const char* name) { return std::string(getenv("BARCUDA_TEST_FILES")) + name; }
 
@@ -120,8 +126,10 @@ int pass_on() {
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     iovec data{&request, sizeof request};
     msghdr message{};
-    message.msg_iov = &data, message.msg_iovlen = 1;
-    message.msg_control = control, message.msg_controllen = sizeof control;
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
     cmsghdr* const c = CMSG_FIRSTHDR(&message);
     *c = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
     std::memcpy(CMSG_DATA(c), &barcuda::region_fd, sizeof(int));

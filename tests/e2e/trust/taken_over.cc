@@ -26,8 +26,10 @@ int send_as_mapper(int file) {
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     iovec data{&request, sizeof request};
     msghdr message{};
-    message.msg_iov = &data, message.msg_iovlen = 1;
-    message.msg_control = control, message.msg_controllen = sizeof control;
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
     cmsghdr* const c = CMSG_FIRSTHDR(&message);
     *c = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
     std::memcpy(CMSG_DATA(c), &file, sizeof(int));

@@ -242,8 +242,12 @@ template <class R, class E, class V>
 void compare(const char* what, const Shown* operands, unsigned count, const R* gpu, const E* cpu, V agree) {
     unsigned differ = 0;
     for (unsigned i = 0; i < rows && differ < 3; ++i)
-        if (!agree(gpu[i], cpu[i])) show(what, operands, count, shown(gpu), shown(cpu), i), ++differ;
-    ++forms_run, forms_wrong += differ != 0;
+        if (!agree(gpu[i], cpu[i])) {
+            show(what, operands, count, shown(gpu), shown(cpu), i);
+            ++differ;
+        }
+    ++forms_run;
+    forms_wrong += differ != 0;
 }
 template <class R, class E, class V>
 void judge(const char* what, const Shown* operands, unsigned count, const E* cpu, V agree) {

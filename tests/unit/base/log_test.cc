@@ -41,7 +41,11 @@ TEST(Log, HasNoLinesThatAGuestHasMade) {
 }
 TEST(Log, SaysWhenHowUrgentlyAndOfWhichVm) {
     const std::string text = log_of([](std::FILE* file) { start(file, "test", "info", "vm1"); },
-                                    [] { info("channel 1: came"), debug("nothing"), error("gone"); });
+                                    [] {
+                                        info("channel 1: came");
+                                        debug("nothing");
+                                        error("gone");
+                                    });
     EXPECT_TRUE(std::regex_match(
         text, std::regex(moment + "info test vm1: channel 1: came\n" + moment + "error test vm1: gone\n")))
         << text;
@@ -53,7 +57,14 @@ TEST(Log, SaysToJournaldHowUrgentlyAndNoTime) {
         setenv("JOURNAL_STREAM", (std::to_string(st.st_dev) + ":" + std::to_string(st.st_ino)).c_str(), 1);
         start(file, "test", "debug", "vm1");
     };
-    EXPECT_EQ(log_of(into_journal, [] { debug("a"), info("b"), warn("c"), error("d"), critical("e"); }),
+    EXPECT_EQ(log_of(into_journal,
+                     [] {
+                         debug("a");
+                         info("b");
+                         warn("c");
+                         error("d");
+                         critical("e");
+                     }),
               "<7>test vm1: a\n<6>test vm1: b\n<4>test vm1: c\n<3>test vm1: d\n<2>test vm1: e\n");
     setenv("JOURNAL_STREAM", "1:1", 1);  // a service whose output has been sent elsewhere
     const std::string text = log_of([](std::FILE* file) { start(file, "test", "debug"); }, [] { info("b"); });
@@ -61,12 +72,20 @@ TEST(Log, SaysToJournaldHowUrgentlyAndNoTime) {
     unsetenv("JOURNAL_STREAM");
 }
 TEST(Log, LeavesTimeAndNamesOfAWorkersLinesToItsBridge) {
-    EXPECT_EQ(log_of([](std::FILE* file) { start_worker(file, "info"); }, [] { info("a"), debug("b"), error("c"); }),
+    EXPECT_EQ(log_of([](std::FILE* file) { start_worker(file, "info"); },
+                     [] {
+                         info("a");
+                         debug("b");
+                         error("c");
+                     }),
               "<6>a\n<3>c\n");
 }
 TEST(Log, PassesOnALineOfAnothersAsOneLine) {
     const std::string text = log_of([](std::FILE* file) { start(file, "test", "info"); },
-                                    [] { pass_on(Level::warn, "a\nb\x1b"), pass_on(Level::debug, "c"); });
+                                    [] {
+                                        pass_on(Level::warn, "a\nb\x1b");
+                                        pass_on(Level::debug, "c");
+                                    });
     EXPECT_TRUE(std::regex_match(text, std::regex(moment + "warning test: a\\\\x0ab\\\\x1b\n"))) << text;
 }
 TEST(Log, KeepsTheLinesOfADriver) { EXPECT_EQ(escaped("one\ntwo\b", true), "one\ntwo\\x08"); }

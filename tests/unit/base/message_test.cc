@@ -18,7 +18,8 @@ struct MessageTest : testing::Test {
     MessageTest() {
         int ends[2];
         EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-        here = File(ends[0]), there = File(ends[1]);
+        here = File(ends[0]);
+        there = File(ends[1]);
     }
     static long open_files() {
         long count = 0;
@@ -69,10 +70,14 @@ TEST_F(MessageTest, OfSeveralDescriptorsOneIsTaken) {
     char byte = 'x';
     iovec data{&byte, 1};
     msghdr header{};
-    header.msg_iov = &data, header.msg_iovlen = 1;
-    header.msg_control = control, header.msg_controllen = sizeof control;
+    header.msg_iov = &data;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
     cmsghdr* c = CMSG_FIRSTHDR(&header);
-    c->cmsg_level = SOL_SOCKET, c->cmsg_type = SCM_RIGHTS, c->cmsg_len = CMSG_LEN(sizeof both);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof both);
     std::memcpy(CMSG_DATA(c), both, sizeof both);
     ASSERT_EQ(sendmsg(here.fd(), &header, 0), 1);
     const long before = open_files();

@@ -25,7 +25,12 @@ class Trace : public ::testing::Test {
         if (!mkdtemp(folder)) ADD_FAILURE() << "no temporary folder";
         file = std::string(folder) + "/trace.json";
     }
-    ~Trace() override { setlocale(LC_ALL, "C"), on = false, unlink(file.c_str()), rmdir(folder); }
+    ~Trace() override {
+        setlocale(LC_ALL, "C");
+        on = false;
+        unlink(file.c_str());
+        rmdir(folder);
+    }
 
     nlohmann::json events() {
         flush();
@@ -132,7 +137,10 @@ TEST_F(Trace, AForkedChildDoesNotWriteItsParentsSlices) {
     start(file.c_str());
     { const Slice slice("ours"); }
     const pid_t child = fork();
-    if (child == 0) flush(), _exit(0);
+    if (child == 0) {
+        flush();
+        _exit(0);
+    }
     waitpid(child, nullptr, 0);
     EXPECT_EQ(slices(), 1);
 }

@@ -34,7 +34,8 @@ TEST_F(VisitorsTest, HaveSoMuchTimeForARequestAndForTheNextOne) {
     EXPECT_EQ(overdue(11s), Fds{2});
     EXPECT_EQ(overdue(12s), Fds{}) << "it is named once";
     EXPECT_EQ(overdue(19s), Fds{1});
-    goes(1), goes(2);
+    goes(1);
+    goes(2);
     EXPECT_FALSE(visitors.next());
     is_answered(1, 20s);  // it has gone
     EXPECT_FALSE(visitors.next());
@@ -48,7 +49,8 @@ TEST_F(VisitorsTest, TheLongestSilentOneGoesWhereTooManyAreThere) {
     EXPECT_EQ(overdue(5s), Fds{2}) << "not the one that has asked";
     comes(5, "a", 5s);
     EXPECT_EQ(overdue(5s), Fds{3});
-    goes(4), goes(5);
+    goes(4);
+    goes(5);
     comes(6, "a", 6s);
     EXPECT_EQ(overdue(6s), Fds{}) << "there is room again";
 }

@@ -12,7 +12,9 @@ namespace {
 
 Shared::Handle handle(unsigned n) {
     Shared::Handle h{};
-    h[0] = static_cast<char>(n), h[1] = static_cast<char>(n >> 8), h[63] = 'x';
+    h[0] = static_cast<char>(n);
+    h[1] = static_cast<char>(n >> 8);
+    h[63] = 'x';
     return h;
 }
 
@@ -161,7 +163,8 @@ TEST_F(SharedTest, EachDescriptorHasATokenOfItsOwn) {
 TEST_F(SharedTest, OneClientHasOnlySoManyDescriptors) {
     int fd[4];
     const auto first = file_token(0, fd[0]);
-    file_token(0, fd[1]), file_token(0, fd[2]);
+    file_token(0, fd[1]);
+    file_token(0, fd[2]);
     Shared::Handle more{};
     fd[3] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     EXPECT_FALSE(shared.offer(0, allocation, more, File(fd[3])));

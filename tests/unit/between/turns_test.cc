@@ -38,7 +38,8 @@ struct Turns : testing::Test {
     Turns()
         : book(*static_cast<Book*>(
               mmap(nullptr, sizeof(Book), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
-        book.groups[0] = {self, 300, normal}, book.groups[1] = {self, 100, normal},
+        book.groups[0] = {self, 300, normal};
+        book.groups[1] = {self, 100, normal};
         book.groups[2] = {self, 100, normal};
     }
     ~Turns() override { munmap(&book, sizeof book); }
@@ -51,7 +52,10 @@ struct Turns : testing::Test {
         for (Place* p : all) p->ask(now);
         for (int i = 0; i < turns; ++i) {
             const auto whose = std::ranges::find_if(all, [](Place* p) { return p->has_turn(); });
-            if (whose == all.end()) return ADD_FAILURE() << "it is nobody's turn", had;
+            if (whose == all.end()) {
+                ADD_FAILURE() << "it is nobody's turn";
+                return had;
+            }
             ++had[static_cast<std::size_t>(whose - all.begin())];
             now += ms;
             (*whose)->pass(now, true);
@@ -96,19 +100,23 @@ TEST_F(Turns, OfWhoHasRestedAreNoMoreThanOfOthers) {
 
 TEST_F(Turns, ComeNextToWhoWantsLittle) {
     const auto a = place(1), b = place(1), light = place(2);
-    a->ask(now), b->ask(now);
+    a->ask(now);
+    b->ask(now);
     for (int i = 0; i < 50; ++i) {
         Place& holder = a->has_turn() ? *a : *b;
         EXPECT_FALSE(light->ask(now));
-        now += ms, holder.pass(now, true);
+        now += ms;
+        holder.pass(now, true);
         EXPECT_TRUE(light->has_turn()) << i;
-        now += ms / 20, light->pass(now, false);
+        now += ms / 20;
+        light->pass(now, false);
         now += ms / 2;
     }
 }
 
 TEST_F(Turns, AreThoseOfTheHigherPriorityWhateverTheWeights) {
-    book.groups[0].priority = low, book.groups[2].priority = high;
+    book.groups[0].priority = low;
+    book.groups[2].priority = high;
     const auto a = place(0), b = place(1), c = place(2);
     const auto had = share({a.get(), b.get(), c.get()}, 800);
     const int least = 800 / static_cast<int>(floor_parts);
@@ -136,9 +144,11 @@ TEST_F(Turns, ComeNextToAHigherPriorityThoughItHasHadMore) {
     for (int i = 0; i < 50; ++i) {
         EXPECT_FALSE(c->ask(now));
         Place& holder = a->has_turn() ? *a : *b;
-        now += ms, holder.pass(now, true);
+        now += ms;
+        holder.pass(now, true);
         EXPECT_TRUE(c->has_turn()) << i;
-        now += 2 * ms, c->pass(now, false);
+        now += 2 * ms;
+        c->pass(now, false);
     }
 }
 
@@ -178,7 +188,8 @@ TEST_F(Turns, AreWaitedForLongerWhereOthersOutrank) {
 TEST_F(Turns, ThatNobodyWantsCostNothing) {
     const auto a = place(1), b = place(2);
     EXPECT_TRUE(a->ask(now));
-    now += 10'000 * ms, a->renew(now);
+    now += 10'000 * ms;
+    a->renew(now);
     const auto had = share({a.get(), b.get()}, 100);
     EXPECT_NEAR(had[0], 50, 2);
 }
@@ -215,7 +226,8 @@ TEST_F(Turns, GoOnWithoutWhoWithdrawsOrLeaves) {
     const auto a = place(0);
     auto b = place(1), c = place(1);
     EXPECT_TRUE(a->ask(now));
-    b->ask(now), c->ask(now);
+    b->ask(now);
+    c->ask(now);
     b->withdraw();
     a->pass(now + ms, false);
     EXPECT_TRUE(c->has_turn());

@@ -394,7 +394,10 @@ struct KeptShared : testing::Test {
         return {[this](const std::string& name, int) {
                     records::step();
                     for (auto& place : outside->names)
-                        if (!*place || place == name) return name.copy(place, sizeof place - 1), true;
+                        if (!*place || place == name) {
+                            name.copy(place, sizeof place - 1);
+                            return true;
+                        }
                     return false;
                 },
                 [this](const std::string& name) {

@@ -153,7 +153,8 @@ TEST_F(LimitsDeskTest, WhatIsNoLimitOfAGuestsIsRefusedAndChangesNothing) {
     EXPECT_EQ(rules.guest[Limit::objects], 0u);
 }
 TEST_F(LimitsDeskTest, AClientMustBeNamedPlainly) {
-    arrive(), arrive();
+    arrive();
+    arrive();
     LimitRequest request = set(LimitRequest::one_clients, Limit::objects, 6);
     request.client = 4711;
     EXPECT_THAT(ask(request).error, testing::HasSubstr("several clients"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which clients are paused: what is ordered of a worker, what is refused before that, when a worker is given up, and which client returns next.
-// The workers are played here.
+// Which clients are paused: what is ordered of a worker, what is refused before that, when a worker is given up, and
+// which client returns next. The workers are played here.
 #include <cuda.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,9 @@ struct PausingTest : testing::Test {
     bool ordered(std::uint32_t slot) const { return orders[slot].order != orders[slot].done; }
     void worker(std::uint32_t slot, Paused is, Obstacle obstacle = Obstacle::none) {
         Orders& o = orders[slot];
-        o.is = static_cast<std::uint32_t>(is), o.obstacle = static_cast<std::uint32_t>(obstacle), o.done = o.order;
+        o.is = static_cast<std::uint32_t>(is);
+        o.obstacle = static_cast<std::uint32_t>(obstacle);
+        o.done = o.order;
     }
     void obeys(std::uint32_t slot) {
         ASSERT_TRUE(ordered(slot));
@@ -214,8 +216,12 @@ TEST_F(PausingTest, AHeldClientNeedsNoRoom) {
     EXPECT_TRUE(ordered(0));
 }
 TEST_F(PausingTest, OneReturnsAtATimeToEachGpu) {
-    goes_away(0), goes_away(1), goes_away(2, gibibyte, 1);
-    resume(0), resume(1), resume(2);
+    goes_away(0);
+    goes_away(1);
+    goes_away(2, gibibyte, 1);
+    resume(0);
+    resume(1);
+    resume(2);
     EXPECT_TRUE(ordered(0));
     EXPECT_FALSE(ordered(1));
     EXPECT_TRUE(ordered(2)) << "it returns to another GPU";
@@ -271,7 +277,9 @@ TEST_F(PausingTest, AWorkerThatSaysNonsenseHurtsNobodyElse) {
     EXPECT_EQ("", pause(0, facts(~std::uint64_t{0})));
     EXPECT_EQ("", pause(1, facts(~std::uint64_t{0})));
     EXPECT_EQ(~std::uint64_t{0}, pausing.away_bytes());
-    orders[0].is = 77, orders[0].obstacle = 99, orders[0].done = orders[0].order;
+    orders[0].is = 77;
+    orders[0].obstacle = 99;
+    orders[0].done = orders[0].order;
     look();
     EXPECT_EQ(Paused::running, pausing.state(0));
 }
@@ -299,8 +307,12 @@ struct KeptPausesTest : PausingTest {
         };
         try {
             action();
-        } catch (const Killed&) { return records::before_store = nullptr, true; }
-        return records::before_store = nullptr, false;
+        } catch (const Killed&) {
+            records::before_store = nullptr;
+            return true;
+        }
+        records::before_store = nullptr;
+        return false;
     }
     void look() {
         news = bridge->look([this](int, auto) { return free; }, now);

@@ -31,7 +31,10 @@ struct PoolTest : testing::Test {
     Pool::Clock::time_point now = Pool::Clock::now();
 
     Pool::Worker start(const Devices& devices) {
-        if (fails) return errno = EAGAIN, nullptr;
+        if (fails) {
+            errno = EAGAIN;
+            return nullptr;
+        }
         auto worker = test::start_worker(test::idle, devices);
         worker->reserved = {{static_cast<std::uint64_t>(++started), 64}};
         return worker;
@@ -94,7 +97,10 @@ TEST_F(PoolTest, PrefersAWarmWorkerToOneThatStarts) {
     p->add(start(one));
     pid_t last = -1;
     WorkerProcess* second = nullptr;
-    p->each_waiting([&](WorkerProcess& w) { last = w.pid(), second = &w; });
+    p->each_waiting([&](WorkerProcess& w) {
+        last = w.pid();
+        second = &w;
+    });
     open_driver(*second);
     EXPECT_EQ(p->take(one, always, now)->pid(), last);
 }

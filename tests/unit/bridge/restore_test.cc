@@ -50,7 +50,8 @@ struct RestoreTest : test::DesksTest {
     Shared::Keep keep() {
         return {[this](const std::string& name, int fd) {
                     records::step();
-                    return kept[name] = File(fcntl(fd, F_DUPFD_CLOEXEC, 0)), true;
+                    kept[name] = File(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+                    return true;
                 },
                 [this](const std::string& name) {
                     records::step();

@@ -93,7 +93,8 @@ TEST_F(WorkerLogTest, SaysHowMuchWasLeftOutWhenTheWorkerEnds) {
 }
 TEST_F(WorkerLogTest, SharesWhatAllWorkersMaySay) {
     Bucket shared;
-    limits.all = 1, limits.shared = &shared;
+    limits.all = 1;
+    limits.shared = &shared;
     WorkerLog another;
     another.add("12345\n", limits, now, say());
     EXPECT_EQ(std::exchange(lines, {}).size(), 1u);

@@ -57,7 +57,8 @@ int bridged(const std::function<int(Mapper&)>& body, const std::function<bool(st
     const pid_t worker = fork();
     if (worker == 0) {
         const int file = fcntl(region.fd(), F_DUPFD, 16), end = fcntl(link[1], F_DUPFD, 16);
-        dup2(file, region_fd), dup2(end, link_fd);
+        dup2(file, region_fd);
+        dup2(end, link_fd);
         close_range(link_fd + 1, ~0u, 0);
         Order order;
         for (const Measure m : {Measure::syscalls, Measure::extents}) order.on |= 1u << static_cast<unsigned>(m);

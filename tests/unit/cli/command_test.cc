@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options of subcommands: how a time, a size and a choice are typed, what is refused before a command runs, and what the error says.
+// Options of subcommands: how a time, a size and a choice are typed, what is refused before a command runs, and what
+// the error says.
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>

@@ -119,8 +119,10 @@ TEST_F(Crowds, OfManyThreadsGoOnInTheEnd) {
                 while (observe(word) < mine) {
                     if (!place) place = crowd.join({&word, mine});
                     else if (place->is_called()) crowd.join_again(*place);
-                    else if (place->is_awake()) std::this_thread::yield(), crowd.look(*place);
-                    else crowd.sleep(*place, ever);
+                    else if (place->is_awake()) {
+                        std::this_thread::yield();
+                        crowd.look(*place);
+                    } else crowd.sleep(*place, ever);
                 }
                 if (place) crowd.leave(*place);
             }

@@ -211,7 +211,10 @@ TEST(GuestHold, APauseThatLastsIsNamedAndEndsNothing) {
         std::thread works([&] {
             OK(cuCtxSetCurrent(program.context));
             guest::Patience patience;
-            for (int looks = 0; looks < 120; ++looks) host.region.beat(), guest::PatienceTest::look(patience);
+            for (int looks = 0; looks < 120; ++looks) {
+                host.region.beat();
+                guest::PatienceTest::look(patience);
+            }
             may_look = false;
             Lane lane(program.step, 5);
             for (int i = 0; i < 50; ++i) lane.one();

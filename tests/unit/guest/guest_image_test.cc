@@ -192,7 +192,8 @@ Driver watching_driver() {
     EXPECT_EQ("", d.open(software_library()).text());
     d.cuModuleLoadDataEx = [](CUmodule*, const void* image, unsigned, CUjit_option*, void**) {
         const Image found = guest::find_image(image);
-        return loaded.assign(static_cast<const char*>(found.start), found.bytes), CUDA_ERROR_NOT_FOUND;
+        loaded.assign(static_cast<const char*>(found.start), found.bytes);
+        return CUDA_ERROR_NOT_FOUND;
     };
     return d;
 }

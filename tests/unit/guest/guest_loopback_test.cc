@@ -92,10 +92,12 @@ Driver IdleGpu::driver() {
         return CUDA_SUCCESS;
     };
     d.cuLaunchHostFunc = [](CUstream, CUhostFn function, void* data) {
-        return get().give([=] { function(data); }), CUDA_SUCCESS;
+        get().give([=] { function(data); });
+        return CUDA_SUCCESS;
     };
     d.cuStreamAddCallback = [](CUstream stream, CUstreamCallback function, void* data, unsigned) {
-        return get().give([=] { function(stream, CUDA_SUCCESS, data); }), CUDA_SUCCESS;
+        get().give([=] { function(stream, CUDA_SUCCESS, data); });
+        return CUDA_SUCCESS;
     };
     d.cuStreamQuery = [](CUstream) { return get().state(); };
     d.cuEventQuery = [](CUevent) { return get().state(); };
@@ -118,10 +120,14 @@ Driver IdleGpu::driver() {
         *static_cast<std::size_t*>(values[2]) = bytes;
         return CUDA_SUCCESS;
     };
-    d.cuFuncGetAttribute = [](int* value, CUfunction_attribute, CUfunction) { return *value = 1024, CUDA_SUCCESS; };
+    d.cuFuncGetAttribute = [](int* value, CUfunction_attribute, CUfunction) {
+        *value = 1024;
+        return CUDA_SUCCESS;
+    };
     d.cuGetErrorName = [](CUresult, const char** name) {
         usleep(get().talks_for);
-        return *name = "an error", CUDA_SUCCESS;
+        *name = "an error";
+        return CUDA_SUCCESS;
     };
     return d;
 }

@@ -39,7 +39,9 @@ TEST_F(ManagedAddresses, OfOneSpanServeManyRanges) {
 }
 TEST_F(ManagedAddresses, ThatAreGivenBackMergeAndServeAgain) {
     const std::uintptr_t first = make(unit), second = make(2 * unit), third = make(unit);
-    addresses.give(first, unit), addresses.give(third, unit), addresses.give(second, 2 * unit);
+    addresses.give(first, unit);
+    addresses.give(third, unit);
+    addresses.give(second, 2 * unit);
     EXPECT_EQ(addresses.take(usual), room);
 }
 TEST_F(ManagedAddresses, OfALargeRangeAreASpanOfItsOwn) {

@@ -22,7 +22,11 @@ struct Closed {
 Closed close(Blocks& blocks, Run within) {
     Closed c;
     c.all = blocks.close(
-        within, [&](const Run& r) { return c.shut.emplace_back(r.first, r.last), true; },
+        within,
+        [&](const Run& r) {
+            c.shut.emplace_back(r.first, r.last);
+            return true;
+        },
         [&](const Run& r) { c.sent.emplace_back(r.first, r.last); });
     return c;
 }
@@ -93,7 +97,8 @@ TEST(ManagedBlocks, AreSentPieceByPiece) {
         [&](const Span& r) {
             EXPECT_EQ(shut.size(), sent.size());  // what was protected before is on its way
             if (shut.size() == 2) return false;
-            return shut.emplace_back(r.first, r.last), true;
+            shut.emplace_back(r.first, r.last);
+            return true;
         },
         [&](const Span& r) { sent.emplace_back(r.first, r.last); });
     EXPECT_FALSE(all);
@@ -109,7 +114,8 @@ TEST(ManagedBlocks, AreFetchedFurtherAheadTheLongerTheCpuGoesOn) {
         const Span run = blocks.fetch(at, 0);
         EXPECT_EQ(at, run.first);
         blocks.open(run, true);
-        lengths.push_back(run.count()), longest = std::max(longest, run.count());
+        lengths.push_back(run.count());
+        longest = std::max(longest, run.count());
         at = run.last;
     }
     EXPECT_EQ(1u, lengths[0]);
@@ -131,7 +137,8 @@ TEST(ManagedBlocks, OfSeveralWalksAreFetchedAheadForEach) {
         const Span ra = blocks.fetch(a, 0), rb = blocks.fetch(b, 0);
         EXPECT_EQ(std::size_t{1} << i, ra.count());
         EXPECT_EQ(ra.count(), rb.count());
-        a = ra.last, b = rb.last;
+        a = ra.last;
+        b = rb.last;
     }
 }
 

@@ -36,7 +36,8 @@ TEST(UserPlaces, AreNoMoreThanThereAreDescriptorsFor) {
 TEST(UserPlaces, HaveAsManyDescriptorsAsTheProcessCanGet) {
     rlimit before{}, now{};
     getrlimit(RLIMIT_NOFILE, &before);
-    now = before, now.rlim_cur = 64;
+    now = before;
+    now.rlim_cur = 64;
     setrlimit(RLIMIT_NOFILE, &now);
     EXPECT_EQ(UserPlaces::raise_descriptors(),
               std::min<rlim_t>(before.rlim_max, UserPlaces::most_wanted + UserPlaces::own));

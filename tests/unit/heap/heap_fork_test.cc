@@ -40,9 +40,11 @@ struct Fork : testing::Test {
 TEST_F(Fork, TheChildSeesWhatStoodInTheHeap) {
     auto* a = static_cast<unsigned char*>(region_alloc(5 * MiB, 16, false));
     auto* b = static_cast<unsigned char*>(pinned_alloc(100 * KiB, 0));
-    memset(a, 1, 5 * MiB), memset(b, 2, 100 * KiB);
+    memset(a, 1, 5 * MiB);
+    memset(b, 2, 100 * KiB);
     EXPECT_TRUE(in_child([&] { return holds(a, 1, 5 * MiB) && holds(b, 2, 100 * KiB); }));
-    region_free(a), pinned_free(b);
+    region_free(a);
+    pinned_free(b);
 }
 
 TEST_F(Fork, NeitherSeesWhatTheOtherWritesLater) {
@@ -70,19 +72,22 @@ TEST_F(Fork, NeitherSeesWhatTheOtherWritesLater) {
 TEST_F(Fork, TheChildFreesAndResizesItsParentsBlocksAndTheParentKeepsThem) {
     auto* p = static_cast<unsigned char*>(malloc(2 * MiB));
     auto* q = static_cast<unsigned char*>(malloc(3 * MiB));
-    memset(p, 3, 2 * MiB), memset(q, 4, 3 * MiB);
+    memset(p, 3, 2 * MiB);
+    memset(q, 4, 3 * MiB);
     EXPECT_TRUE(in_child([&] {
         free(p);
         q = static_cast<unsigned char*>(realloc(q, 8 * MiB));
         if (in_region(q, 1) || !holds(q, 4, 3 * MiB)) return false;
         void* fresh = malloc(1 * MiB);
         const bool ordinary = !in_region(fresh, 1);
-        free(fresh), free(q);
+        free(fresh);
+        free(q);
         return ordinary;
     }));
     EXPECT_TRUE(holds(p, 3, 2 * MiB));
     EXPECT_TRUE(holds(q, 4, 3 * MiB));
-    free(p), free(q);
+    free(p);
+    free(q);
 }
 
 TEST_F(Fork, PinnedMemoryOfTheParentIsOrdinaryMemoryToTheChild) {
@@ -139,7 +144,8 @@ TEST_F(Fork, AChildOutlivesItsParent) {
     char answer = 0;
     EXPECT_EQ(read(pipe_[0], &answer, 1), 1);
     EXPECT_EQ(answer, 'y');
-    close(pipe_[0]), close(pipe_[1]);
+    close(pipe_[0]);
+    close(pipe_[1]);
     free(p);
 }
 
@@ -335,7 +341,8 @@ TEST_F(Fork, ADaemonKeepsWhatItHad) {
     char answer = 0;
     EXPECT_EQ(read(pipe_[0], &answer, 1), 1);
     EXPECT_EQ(answer, 'y');
-    close(pipe_[0]), close(pipe_[1]);
+    close(pipe_[0]);
+    close(pipe_[1]);
     free(p);
 }
 

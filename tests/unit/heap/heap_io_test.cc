@@ -31,7 +31,10 @@ struct Io : testing::Test {
         for (std::size_t i = 0; i < 1 * MiB; ++i) a[i] = static_cast<unsigned char>(i * 7 >> 3);
         memset(b, 0, 1 * MiB);
     }
-    void TearDown() override { region_free(a), pinned_free(b); }
+    void TearDown() override {
+        region_free(a);
+        pinned_free(b);
+    }
     // A file on a disk where there is one: tmpfs takes no O_DIRECT.
     static int file(int flags) {
         for (const char* where : {"/var/tmp", "/tmp", "."})
@@ -73,7 +76,9 @@ TEST_F(Io, SendfileIntoASocketAndReceiveFromIt) {
     }
     sender.join();
     EXPECT_EQ(memcmp(a, b, 1 * MiB), 0);
-    close(fd), close(pair[0]), close(pair[1]);
+    close(fd);
+    close(pair[0]);
+    close(pair[1]);
 }
 
 TEST_F(Io, VmspliceThroughAPipe) {
@@ -83,7 +88,8 @@ TEST_F(Io, VmspliceThroughAPipe) {
     ASSERT_EQ(vmsplice(pipe_[1], &piece, 1, 0), static_cast<ssize_t>(16 * KiB));
     ASSERT_EQ(read(pipe_[0], b, 16 * KiB), static_cast<ssize_t>(16 * KiB));
     EXPECT_EQ(memcmp(a, b, 16 * KiB), 0);
-    close(pipe_[0]), close(pipe_[1]);
+    close(pipe_[0]);
+    close(pipe_[1]);
 }
 
 TEST_F(Io, AnotherProcessReadsItWithProcessVmReadv) {

@@ -171,12 +171,18 @@ TEST_F(Loan, ASignalHandlerThatWritesThereWaitsForTheExchangeAndNotInIt) {
     counter = reinterpret_cast<std::atomic<std::uint64_t>*>(map(page));
     static std::atomic<std::uint64_t> taken{0};
     struct sigaction act = {}, before;
-    act.sa_handler = [](int) { ++*counter, ++taken; };
+    act.sa_handler = [](int) {
+        ++*counter;
+        ++taken;
+    };
     sigaction(SIGUSR1, &act, &before);
     std::atomic<bool> stop{false};
     const pthread_t self = pthread_self();
     std::thread sender([&] {
-        while (!stop) pthread_kill(self, SIGUSR1), usleep(20);
+        while (!stop) {
+            pthread_kill(self, SIGUSR1);
+            usleep(20);
+        }
     });
     for (int i = 0; i < 300; ++i) {
         ASSERT_EQ(register_host(counter, page, 0), Registration::done);
@@ -230,7 +236,10 @@ TEST_F(Loan, WhatIsNotPrivateMemoryToReadAndWriteStaysAsItIs) {
     EXPECT_EQ(refusals(Refusal::foreign), foreign + 4);
     EXPECT_EQ(refusals(Refusal::stack), stacks + 1);
     close(fd);
-    munmap(shared, 8 * page), munmap(of_file, 8 * page), munmap(constant, page), munmap(half, page);
+    munmap(shared, 8 * page);
+    munmap(of_file, 8 * page);
+    munmap(constant, page);
+    munmap(half, page);
 }
 
 TEST_F(Loan, AFullRegionAndASourceWithoutAliasesLeaveMemoryStaged) {
@@ -378,7 +387,10 @@ TEST_F(Loan, ABlockThatGrowsWhileItIsRegisteredDoesNotGrowIntoItsNeighboursInThe
     p = static_cast<std::byte*>(realloc(p, after));
     EXPECT_TRUE(filled(p, before, 3));
     fill(p, after, 7);
-    for (std::byte* neighbour : neighbours) EXPECT_TRUE(filled(neighbour, page, 5)), pinned_free(neighbour);
+    for (std::byte* neighbour : neighbours) {
+        EXPECT_TRUE(filled(neighbour, page, 5));
+        pinned_free(neighbour);
+    }
     EXPECT_EQ(unregister_host(reinterpret_cast<void*>(was)), Registration::done);
     EXPECT_TRUE(filled(p, after, 7));
     free(p);
@@ -400,7 +412,8 @@ TEST_F(Loan, AForkedChildHasItsOwnAndItsParentKeepsItsOwn) {
         if (!filled(p, 64 * page, 5) || !filled(globals, sizeof globals, 6)) _exit(1);
         if (!is_private(p) || !is_private(globals + 4000)) _exit(2);
         if (find(p).kind != Kind::outside) _exit(3);
-        memset(p, 1, 64 * page), memset(globals, 1, sizeof globals);
+        memset(p, 1, 64 * page);
+        memset(globals, 1, sizeof globals);
         const pid_t grandchild = fork();
         if (!grandchild) _exit(p[0] == std::byte{1} && globals[5000] == std::byte{1} ? 0 : 4);
         int status;
@@ -420,7 +433,8 @@ TEST_F(Loan, AForkedChildHasItsOwnAndItsParentKeepsItsOwn) {
     EXPECT_EQ(unregister_host(globals + 3000), Registration::done);
     EXPECT_TRUE(filled(p, 64 * page, 7));
     munmap(p, 64 * page);
-    close(go[0]), close(go[1]);
+    close(go[0]);
+    close(go[1]);
 }
 
 TEST_F(Loan, ForksWhileOthersRegisterSeeAllOrNothingOfIt) {
@@ -428,7 +442,10 @@ TEST_F(Loan, ForksWhileOthersRegisterSeeAllOrNothingOfIt) {
     fill(p, 16 * page, 9);
     std::atomic<bool> stop{false};
     std::thread other([&] {
-        while (!stop) register_host(p, 16 * page, 0), unregister_host(p);
+        while (!stop) {
+            register_host(p, 16 * page, 0);
+            unregister_host(p);
+        }
     });
     for (int i = 0; i < 30; ++i) {
         const pid_t child = fork();

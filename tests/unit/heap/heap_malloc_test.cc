@@ -156,7 +156,8 @@ TEST_F(Malloc, EveryAlignmentToOneGibibyteIsKeptInTheRegionOrOutside) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % 4096, 0u);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(q) % 4096, 0u);
     EXPECT_TRUE(ours(q)) << "pvalloc rounds up, and so reaches the threshold";
-    free(p), free(q);
+    free(p);
+    free(q);
 }
 
 TEST_F(Malloc, WrongAlignmentsAreRefusedAsLibcRefusesThem) {

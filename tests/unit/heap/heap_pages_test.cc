@@ -79,7 +79,8 @@ TEST_F(Pool, AnOddHugeBlockWastesLessThanAPage) {
     void* p = pinned_alloc(33 * MiB + 1, 0);
     void* q = pinned_alloc(30 * MiB, 0);  // fits behind the first, in the same 64 MiB
     EXPECT_EQ(granted(), 64 * MiB);
-    pinned_free(p), pinned_free(q);
+    pinned_free(p);
+    pinned_free(q);
 }
 
 TEST_F(Pool, AlignmentsUpToTheWholeRegionAreKept) {
@@ -148,7 +149,8 @@ TEST_F(Pool, ABlockGrowsInPlaceOverFreePagesAndNotOverUsedOnes) {
     EXPECT_TRUE(region_resize(p, 2 * MiB));
     EXPECT_EQ(region_usable(p), 2 * MiB);
     EXPECT_TRUE(region_resize(p, 8 * MiB));
-    region_free(p), region_free(q);
+    region_free(p);
+    region_free(q);
 }
 
 TEST_F(Pool, ZeroedBlocksAreZerosWhateverStoodThereBefore) {
@@ -168,7 +170,8 @@ TEST_F(Pool, PagesThatNobodyHasTouchedAreKnownToBeZerosAndStayUntouched) {
     auto* p = static_cast<unsigned char*>(region_alloc(32 * MiB, 16, true));
     ASSERT_EQ(mincore(p + 16 * MiB, 4096, resident), 0);
     EXPECT_EQ(resident[0] & 1, 0) << "calloc wrote zeros over zeros";
-    region_free(p), region_free(small);
+    region_free(p);
+    region_free(small);
 }
 
 TEST_F(Pool, PinnedAndPageableNeverShareAnExtent) {
@@ -177,7 +180,8 @@ TEST_F(Pool, PinnedAndPageableNeverShareAnExtent) {
     EXPECT_NE(reinterpret_cast<std::uintptr_t>(a) / granule, reinterpret_cast<std::uintptr_t>(b) / granule);
     EXPECT_EQ(kind_of(a, 64 * KiB), Kind::pinned);
     EXPECT_EQ(kind_of(b, 64 * KiB), Kind::pageable);
-    pinned_free(a), region_free(b);
+    pinned_free(a);
+    region_free(b);
 }
 
 TEST_F(Pool, StagingBuffersAreInTheRegionButNothingThatAProgramCouldFind) {
@@ -204,11 +208,18 @@ TEST(Heads, TheNearestHeadAtOrBelowIsFoundOverAnyDistance) {
     EXPECT_EQ(heads.at_or_below(pages - 1), SIZE_MAX);
     std::mt19937 random(2);
     std::vector<bool> model(pages);
-    model[0] = true, heads.add(0);
+    model[0] = true;
+    heads.add(0);
     for (int i = 0; i < 3000; ++i) {
         const std::size_t at = random() % pages;
-        if (i % 3 && at) model[at] = true, heads.add(at);
-        if (i % 3 == 0 && at && model[at]) model[at] = false, heads.remove(at);
+        if (i % 3 && at) {
+            model[at] = true;
+            heads.add(at);
+        }
+        if (i % 3 == 0 && at && model[at]) {
+            model[at] = false;
+            heads.remove(at);
+        }
         if (i % 16) continue;
         std::size_t from = random() % pages, wanted = from;
         while (!model[wanted]) --wanted;

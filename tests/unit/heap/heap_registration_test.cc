@@ -70,7 +70,8 @@ TEST(Registration, PinnedMemoryIsRegisteredAlreadyAndPageableMemoryOfTheRegionIs
     EXPECT_EQ(kind_of(pageable, 1 * MiB), Kind::registered);
     EXPECT_EQ(unregister_host(pageable), Registration::done);
     EXPECT_EQ(kind_of(pageable, 1 * MiB), Kind::pageable);
-    pinned_free(pinned), region_free(pageable);
+    pinned_free(pinned);
+    region_free(pageable);
 }
 
 TEST(Registration, ThousandsOfRangesInAnyOrderAgreeWithAModel) {

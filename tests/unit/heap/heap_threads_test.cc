@@ -126,7 +126,9 @@ TEST_F(Threads, LeaveRoomThatAllOfThemCanUseWithWhatTheyHaveGivenBack) {
     EXPECT_NE(p, nullptr);
     looked.arrive_and_wait();
     for (auto& thread : all) thread.join();
-    region_free(p), region_free(rest), region_free(most);
+    region_free(p);
+    region_free(rest);
+    region_free(most);
 }
 
 TEST_F(Threads, ThatFreeTheSameBlockAtOnceAreNotBothBelieved) {

@@ -35,10 +35,12 @@ class Speaker {
             if (bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
                 listen(listener, 8) != 0 || write(ready[1], "", 1) != 1)
                 return 1;
-            close(ready[0]), close(ready[1]);
+            close(ready[0]);
+            close(ready[1]);
             signal(SIGPIPE, SIG_IGN);
             static ListReply reply;
-            name.copy(reply.name, sizeof reply.name - 1), region.copy(reply.region, sizeof reply.region - 1);
+            name.copy(reply.name, sizeof reply.name - 1);
+            region.copy(reply.region, sizeof reply.region - 1);
             reply.no_vm = true;
             for (ListRequest request;;) {
                 const int visitor = accept(listener, nullptr, nullptr);

@@ -28,7 +28,8 @@ int number(void* descriptor) { return static_cast<int>(reinterpret_cast<std::int
 CUresult make(void* descriptor) {
     const int fd = memfd_create("memory", MFD_CLOEXEC);
     told->exported = inode(fd);
-    return std::memcpy(descriptor, &fd, sizeof fd), CUDA_SUCCESS;
+    std::memcpy(descriptor, &fd, sizeof fd);
+    return CUDA_SUCCESS;
 }
 constexpr char secret[] = "where it lies on the host";
 
@@ -36,15 +37,22 @@ Driver driver() {
     Driver d = fake::driver();
     d.cuMemCreate = [](CUmemGenericAllocationHandle* memory, std::size_t, const CUmemAllocationProp*,
                        unsigned long long) {
-        return ++told->created, *memory = fake::World::current().give(), CUDA_SUCCESS;
+        ++told->created;
+        *memory = fake::World::current().give();
+        return CUDA_SUCCESS;
     };
-    d.cuMemRelease = [](CUmemGenericAllocationHandle) { return ++told->released, CUDA_SUCCESS; };
+    d.cuMemRelease = [](CUmemGenericAllocationHandle) {
+        ++told->released;
+        return CUDA_SUCCESS;
+    };
     d.cuMemRetainAllocationHandle = [](CUmemGenericAllocationHandle* memory, void*) {
-        return *memory = told->at_address, CUDA_SUCCESS;
+        *memory = told->at_address;
+        return CUDA_SUCCESS;
     };
     d.cuMemGetAllocationPropertiesFromHandle = [](CUmemAllocationProp* p, CUmemGenericAllocationHandle) {
         p->win32HandleMetaData = told;
-        return p->allocFlags.compressionType = 1, CUDA_SUCCESS;
+        p->allocFlags.compressionType = 1;
+        return CUDA_SUCCESS;
     };
     d.cuMemExportToShareableHandle = [](void* out, CUmemGenericAllocationHandle, CUmemAllocationHandleType,
                                         unsigned long long) { return make(out); };
@@ -53,27 +61,36 @@ Driver driver() {
     };
     d.cuMemImportFromShareableHandle = [](CUmemGenericAllocationHandle* memory, void* fd, CUmemAllocationHandleType) {
         told->imported = inode(number(fd));
-        return *memory = fake::World::current().give(), CUDA_SUCCESS;
+        *memory = fake::World::current().give();
+        return CUDA_SUCCESS;
     };
     d.cuMemPoolImportFromShareableHandle = [](CUmemoryPool* pool, void* fd, CUmemAllocationHandleType,
                                               unsigned long long) {
         told->imported = inode(number(fd));
-        return *pool = reinterpret_cast<CUmemoryPool>(fake::World::current().give()), CUDA_SUCCESS;
+        *pool = reinterpret_cast<CUmemoryPool>(fake::World::current().give());
+        return CUDA_SUCCESS;
     };
     d.cuMemPoolExportPointer = [](CUmemPoolPtrExportData* data, CUdeviceptr) {
         *data = {};
-        return std::memcpy(data, secret, sizeof secret), CUDA_SUCCESS;
+        std::memcpy(data, secret, sizeof secret);
+        return CUDA_SUCCESS;
     };
     d.cuMemPoolImportPointer = [](CUdeviceptr* p, CUmemoryPool, CUmemPoolPtrExportData* data) {
         if (std::memcmp(data, secret, sizeof secret) != 0) return CUDA_ERROR_INVALID_VALUE;
-        return *p = fake::World::current().memory, CUDA_SUCCESS;
+        *p = fake::World::current().memory;
+        return CUDA_SUCCESS;
     };
     return d;
 }
 
+Driver driver_of(Told& all) {
+    told = &all;
+    return driver();
+}
+
 struct DescriptorTest : Loopback {
     Told all;
-    DescriptorTest() : Loopback((told = &all, driver())) {}
+    DescriptorTest() : Loopback(driver_of(all)) {}
     CUmemGenericAllocationHandle memory(CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
         CUmemGenericAllocationHandle made = 0;
         EXPECT_TRUE(create(made, type).ok());
@@ -101,7 +118,8 @@ struct DescriptorTest : Loopback {
         long count = 0;
         DIR* here = opendir("/proc/self/fd");
         while (readdir(here)) ++count;
-        return closedir(here), count;
+        closedir(here);
+        return count;
     }
 };
 

@@ -48,7 +48,10 @@ TEST(HostileRing, TheDeviceGetsPastTheFirstCheckOften) {  // else the test above
         std::vector<virtqueue::Chain> under_way;
         for (int n = 0; n < 50; ++n) {
             source.forget();
-            if (auto c = device.next()) under_way.push_back(*c), ++chains;
+            if (auto c = device.next()) {
+                under_way.push_back(*c);
+                ++chains;
+            }
             if (n % 12 != 11) continue;
             for (const auto& c : under_way) device.complete(c, c.reply.len);
             device.flush();

@@ -55,8 +55,10 @@ struct Traffic {
 void guest(World& w, Traffic& t, int chains) {
     for (int i = 0; i < chains; ++i) {
         const bool call = i % 2 == 0;
-        w.await(
-            [&] { return t.driver.reap(), t.driver.can_post(call ? 2 : 1) && t.driver.completed() + 2 > unsigned(i); });
+        w.await([&] {
+            t.driver.reap();
+            return t.driver.can_post(call ? 2 : 1) && t.driver.completed() + 2 > unsigned(i);
+        });
         if (call && i > 0) w.check(t.reply.get() == unsigned(i) - 1, "the last call's reply is not there");
         t.request[i % 2].set(100 + i);
         const Buffer chain[] = {{std::uint64_t(i), 8, false}, {0, 8, true}};
@@ -68,7 +70,10 @@ void guest(World& w, Traffic& t, int chains) {
 void host(World& w, Traffic& t, int chains, int batch) {
     for (int i = 0; i < chains; ++i) {
         std::optional<Chain> c;
-        w.await([&] { return c = t.device.next(), c.has_value() || t.device.lie() != Lie::none; });
+        w.await([&] {
+            c = t.device.next();
+            return c.has_value() || t.device.lie() != Lie::none;
+        });
         w.check(t.device.lie() == Lie::none, text(t.device.lie()));
         w.check(c->sequence == unsigned(i) + 1 && c->request.offset == unsigned(i), "chains out of order");
         w.check(t.request[i % 2].get() == 100u + i, "a chain is there before its request");
@@ -98,7 +103,11 @@ template <class Sync> void sleeping_device(World& w, int chains, bool fenced) {
     w.thread([&w, s, chains, fenced] {
         const Buffer request[] = {{0, 8, false}};
         for (int i = 0; i < chains; ++i) {
-            while (!s->driver.can_post(1)) w.await([&] { return s->driver.reap(), s->driver.can_post(1); });
+            while (!s->driver.can_post(1))
+                w.await([&] {
+                    s->driver.reap();
+                    return s->driver.can_post(1);
+                });
             s->driver.post(request);
             if (s->driver.should_kick(fenced)) ++s->kicks;
         }
@@ -106,7 +115,10 @@ template <class Sync> void sleeping_device(World& w, int chains, bool fenced) {
     w.thread([&w, s, chains] {
         for (int done = 0; done < chains;) {
             s->device.disable_kick();
-            while (auto c = s->device.next()) s->device.complete(*c, 0), ++done;
+            while (auto c = s->device.next()) {
+                s->device.complete(*c, 0);
+                ++done;
+            }
             s->device.flush();  // before it sleeps: what it has come to, the driver must see
             const int seen = s->kicks;
             if (done == chains || s->device.enable_kick()) continue;
@@ -133,7 +145,10 @@ void sleeping_driver(World& w, int chains) {
     w.thread([&w, s, chains] {
         for (int i = 0; i < chains; ++i) {
             std::optional<Chain> c;
-            w.await([&] { return c = s->device.next(), c.has_value(); });
+            w.await([&] {
+                c = s->device.next();
+                return c.has_value();
+            });
             s->device.complete(*c, 0);
             s->device.flush();
             if (s->device.should_wake()) ++s->wakes;
@@ -186,12 +201,18 @@ TEST_F(Model, Clause_2_8_6_APartialListIsNeverSeen) {
         const auto await_used = [&w, t](unsigned n) { w.await([=] { return t->driver.reap() == n; }); };
         w.thread([=] {
             const Buffer chain[] = {{0, 8, false}, {0, 8, true}};
-            for (unsigned i = 1; i <= 3; ++i) t->driver.post(chain), await_used(i);
+            for (unsigned i = 1; i <= 3; ++i) {
+                t->driver.post(chain);
+                await_used(i);
+            }
         });
         w.thread([&w, t] {
             for (int i = 0; i < 3; ++i) {
                 std::optional<Chain> c;
-                w.await([&] { return c = t->device.next(), c || t->device.lie() != Lie::none; });
+                w.await([&] {
+                    c = t->device.next();
+                    return c || t->device.lie() != Lie::none;
+                });
                 w.check(c.has_value(), text(t->device.lie()));
                 t->device.complete(*c, 8);
                 t->device.flush();
@@ -247,8 +268,18 @@ TEST_F(Model, TheCheckerSeesStoreBuffering) {
             const auto last = [&w, s] {
                 if (++s->done == 2) w.check(s->a == 1 || s->b == 1, "both read 0");
             };
-            w.thread([=] { s->x.set(1), fences ? model::Sync::fence() : void(), s->a = s->y.get(), last(); });
-            w.thread([=] { s->y.set(1), fences ? model::Sync::fence() : void(), s->b = s->x.get(), last(); });
+            w.thread([=] {
+                s->x.set(1);
+                fences ? model::Sync::fence() : void();
+                s->a = s->y.get();
+                last();
+            });
+            w.thread([=] {
+                s->y.set(1);
+                fences ? model::Sync::fence() : void();
+                s->b = s->x.get();
+                last();
+            });
         });
         EXPECT_EQ(o.error.empty(), fences) << o.error;
     }

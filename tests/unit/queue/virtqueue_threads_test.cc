@@ -84,7 +84,10 @@ void sleep_and_be_kicked(bool fenced) {
     std::thread device([&] {
         for (std::uint64_t done = 0;;) {
             q.device.disable_kick();
-            while (auto c = q.device.next()) q.device.complete(*c, 0), ++done;
+            while (auto c = q.device.next()) {
+                q.device.complete(*c, 0);
+                ++done;
+            }
             q.device.flush();
             if (done == chains) return;
             const std::uint32_t seen = observe(kicks);
@@ -95,7 +98,10 @@ void sleep_and_be_kicked(bool fenced) {
     });
     for (std::uint64_t n = 1; n <= chains; ++n) {
         const std::uint64_t before = sleeps;
-        while (!q.driver.can_post(1)) q.driver.reap(), std::this_thread::yield();
+        while (!q.driver.can_post(1)) {
+            q.driver.reap();
+            std::this_thread::yield();
+        }
         q.driver.post(post_chain);
         if (q.driver.should_kick(fenced)) {
             std::atomic_ref(kicks).fetch_add(1);

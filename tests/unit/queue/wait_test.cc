@@ -118,7 +118,12 @@ TEST(Wait, ThePeerIsAskedAboutSeldom) {
     World w;
     int asked = 0;
     wait(
-        test_pace, [&] { return w.clock > 10'000'000; }, [&] { return ++asked, false; }, In{&w});
+        test_pace, [&] { return w.clock > 10'000'000; },
+        [&] {
+            ++asked;
+            return false;
+        },
+        In{&w});
     EXPECT_GE(asked, 1);
     EXPECT_LE(asked, 10);
 }
@@ -126,7 +131,12 @@ TEST(Wait, ThePeerIsNotAskedAboutWhileSpinning) {
     World w;
     int asked = 0;
     wait(
-        test_pace, [&] { return w.clock > 9'000; }, [&] { return ++asked, false; }, In{&w});
+        test_pace, [&] { return w.clock > 9'000; },
+        [&] {
+            ++asked;
+            return false;
+        },
+        In{&w});
     EXPECT_EQ(asked, 0);
 }
 TEST(Wait, AWaitMayBeTakenTurnByTurn) {

@@ -41,7 +41,10 @@ Gpu* gpu = nullptr;
 Driver driver() {
     Driver d = fake::driver();
     d.cuStreamWriteValue64_v2 = [](CUstream, CUdeviceptr word, cuuint64_t value, unsigned) {
-        if (gpu->full) return --gpu->full, CUDA_ERROR_OUT_OF_MEMORY;
+        if (gpu->full) {
+            --gpu->full;
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
         if (gpu->write != CUDA_SUCCESS) return gpu->write;
         gpu->queued.emplace_back(reinterpret_cast<std::uint64_t*>(word), value);
         if (gpu->instant) gpu->go();
@@ -137,7 +140,8 @@ TEST_F(Waiters, FindThatItIsLostWhenTheWorkerLooksAfterThem) {
 }
 TEST_F(Waiters, OfAnEventWhoseRecordFailedFindTheFailure) {
     const CUevent e = event();
-    gpu->record = CUDA_ERROR_INVALID_HANDLE, gpu->instant = true;
+    gpu->record = CUDA_ERROR_INVALID_HANDLE;
+    gpu->instant = true;
     EXPECT_EQ(record(e, one, 1), CUDA_ERROR_INVALID_HANDLE);
     EXPECT_EQ(seen, (std::vector<Seen>{{1, 1, CUDA_ERROR_INVALID_HANDLE, 0}}));
     EXPECT_EQ(ground.status.posted_count, 1u);
@@ -176,7 +180,9 @@ TEST_F(Waiters, AreAllWokenWhateverFails) {
     std::mt19937 random(11);
     std::uint64_t asked[64] = {}, failures = 0;
     for (int i = 0; i < 5000; ++i) {
-        gpu->write = results[random() % 4], gpu->record = results[random() % 4], gpu->instant = random() % 2;
+        gpu->write = results[random() % 4];
+        gpu->record = results[random() % 4];
+        gpu->instant = random() % 2;
         context = random() % 8 ? 0 : 0x777;
         const unsigned w = random() % 64;
         const auto s = random() % 8 ? CUstream{} : reinterpret_cast<CUstream>(0x777);
@@ -186,7 +192,10 @@ TEST_F(Waiters, AreAllWokenWhateverFails) {
         failures += r != CUDA_SUCCESS;
         ASSERT_EQ(ground.status.posted_count, failures);
         for (const Seen& now : seen) ASSERT_EQ(now.failures, failures) << now;
-        if (random() % 4 == 0) gpu->go(), ground.session.fences().collect();
+        if (random() % 4 == 0) {
+            gpu->go();
+            ground.session.fences().collect();
+        }
     }
     gpu->go();
     EXPECT_FALSE(ground.session.fences().collect());
@@ -207,7 +216,8 @@ TEST_F(Waiters, InAnExtentThatTheDriverHadNoRoomForHaveItTryAgain) {
     EXPECT_EQ((call<Op::cuDevicePrimaryCtxRetain>(&primary, CUdevice{0}).result), CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT_EQ(fence(one, 1), CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT_EQ(word(one), 1u);
-    gpu->registering = CUDA_SUCCESS, gpu->registered.clear();
+    gpu->registering = CUDA_SUCCESS;
+    gpu->registered.clear();
     for (std::uint64_t value : {2, 3}) EXPECT_EQ(fence(one, value), CUDA_SUCCESS);
     EXPECT_EQ(gpu->registered, std::vector<void*>{reinterpret_cast<void*>(region(0))});
 }
@@ -224,7 +234,8 @@ TEST_F(Waiters, InTheChannelAreRegisteredWhenOneIsAskedFor) {
     gpu->registering = CUDA_ERROR_OUT_OF_MEMORY;
     EXPECT_EQ(fence(channel + page, 1), CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT_EQ(word(channel + page), 1u);  // by the CPU
-    gpu->registering = CUDA_SUCCESS, gpu->registered.clear();
+    gpu->registering = CUDA_SUCCESS;
+    gpu->registered.clear();
     for (std::uint64_t value : {2, 3}) EXPECT_EQ(fence(channel + page, value), CUDA_SUCCESS);
     EXPECT_EQ(std::ranges::count(gpu->registered, reinterpret_cast<void*>(region(channel))), 1);
     gpu->go();
@@ -268,7 +279,8 @@ TEST_F(Unwatched, AFenceIsForgottenWithAnExtentThatMustGo) {
 }
 TEST_F(Unwatched, AnExtentThatTheDriverHasNoRoomForIsNotInTheWayOfFencesInOthers) {
     ASSERT_EQ(ground.extents.map(ground.granted, 1 << 20), "");
-    gpu->registering = CUDA_ERROR_OUT_OF_MEMORY, gpu->only = region(0);
+    gpu->registering = CUDA_ERROR_OUT_OF_MEMORY;
+    gpu->only = region(0);
     CUcontext primary = nullptr;
     EXPECT_EQ((call<Op::cuDevicePrimaryCtxRetain>(&primary, CUdevice{0}).result), CUDA_ERROR_OUT_OF_MEMORY);
     gpu->registered.clear();

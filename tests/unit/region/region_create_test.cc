@@ -138,7 +138,10 @@ TEST_F(RegionTest, ABridgeThatWasKilledIsFollowedWhenItsWorkersHaveEnded) {
     if (bridge == 0) {
         HostRegion killed;
         if (killed.create(path.c_str(), {.rows = region_rows})) _exit(1);
-        if (fork() == 0) usleep(300'000), _exit(0);  // a worker, which outlives it a little
+        if (fork() == 0) {  // a worker, which outlives it a little
+            usleep(300'000);
+            _exit(0);
+        }
         kill(getpid(), SIGKILL);
     }
     int status = 0;
@@ -234,8 +237,13 @@ TEST_F(RegionTest, WhatAGuestWritesIntoTheHeaderIsNothingToItsHost) {
     ASSERT_FALSE(host.create(path.c_str(), {.rows = region_rows}));
     barcuda_header& header = RegionProbe::header(host);
     const std::uint32_t channels = host.shape().channel_count, granules = host.shape().granule_count;
-    header.channel_count = 470, header.granule_count = 1 << 20, header.device_count = 1000;
-    header.size = 1ull << 40, header.base = 4096, header.granule = 1, header.extents_offset = 0;
+    header.channel_count = 470;
+    header.granule_count = 1 << 20;
+    header.device_count = 1000;
+    header.size = 1ull << 40;
+    header.base = 4096;
+    header.granule = 1;
+    header.extents_offset = 0;
     host.announce();
     EXPECT_EQ(host.shape().channel_count, channels);
     EXPECT_EQ(host.shape().granule_count, granules);
@@ -324,7 +332,7 @@ TEST_F(RegionTest, ATakeoverAfterADeathInTheMidstOfFormattingSucceeds) {
     EXPECT_EQ(RegionProbe::header(host).epoch, 2u);
 }
 
-// ---- going on with an earlier bridge's clients: `host` is that bridge, which does not say goodbye --------------------
+// ---- going on with an earlier bridge's clients: `host` is that bridge, which does not say goodbye -------------------
 struct AdoptTest : RegionTest {
     HostRegion next;
     std::set<std::uint32_t> known;
@@ -385,7 +393,11 @@ TEST_F(AdoptTest, WhatAGuestHasWrittenIntoTheHeaderIsNotBelieved) {
     ASSERT_FALSE(open_guest());
     const Shape its = host.shape();
     barcuda_header& header = RegionProbe::header(host);
-    header.size = 1ull << 40, header.base = 4096, header.channel_count = 470, header.rows_offset = 0, header.magic = 1;
+    header.size = 1ull << 40;
+    header.base = 4096;
+    header.channel_count = 470;
+    header.rows_offset = 0;
+    header.magic = 1;
     ASSERT_FALSE(adopt());
     EXPECT_EQ(next.shape().size, its.size);
     EXPECT_EQ(next.shape().base, its.base);
@@ -409,19 +421,23 @@ TEST_F(AdoptTest, WhatThisBridgeWouldReadDifferentlyIsRefusedAndNothingHasChange
     Predecessor other = before();
     other.layout = BARCUDA_LAYOUT + 1;
     is_refused({.rows = region_rows}, other, Error::other_layout, "has number 8, this bridge's 7");
-    other = before(), other.packets = BARCUDA_PACKETS + 1;
+    other = before();
+    other.packets = BARCUDA_PACKETS + 1;
     is_refused({.rows = region_rows}, other, Error::other_packets, "have number 2, this bridge's 1");
     is_refused({.size = 2 * region_size, .rows = region_rows}, before(), Error::bad_size,
                "has 128 MiB, this bridge is told 256 MiB");
     is_refused({.base = 2 * region_base / 3, .rows = region_rows}, before(), Error::bad_base,
                "0x7e8000000000, this bridge is told");
-    other = before(), ++other.shape.channel_count;
+    other = before();
+    ++other.shape.channel_count;
     is_refused({.rows = region_rows}, other, Error::malformed,
                "has 9 channels and 3 granules, this bridge divides it into 8");
-    other = before(), other.shape.size = 2 * region_size;
+    other = before();
+    other.shape.size = 2 * region_size;
     is_refused({.rows = region_rows}, other, Error::malformed, "channels");
     is_refused({}, before(), Error::malformed, "0 rows");
-    other = before(), other.fd = -1;
+    other = before();
+    other.fd = -1;
     is_refused({.rows = region_rows}, other, Error::bad_size, "its file 0 MiB");
 }
 TEST_F(AdoptTest, AnotherBridgesLockIsRespected) {
@@ -458,7 +474,11 @@ TEST_F(RegionTest, ABridgeThatIsKilledIsNoticed) {
     EXPECT_FALSE(guest.served());
 }
 TEST_F(RegionTest, AForkedWorkerDoesNotSayGoodbyeForItsBridge) {
-    EXPECT_EQ(in_child([&] { return host.close(), 0; }), 0);
+    EXPECT_EQ(in_child([&] {
+                  host.close();
+                  return 0;
+              }),
+              0);
     ASSERT_FALSE(open_guest());
     EXPECT_TRUE(guest.served());
 }

@@ -142,7 +142,8 @@ TEST_F(RegionTest, AHeaderThatContradictsItselfIsRefused) {
         {"base in its own windows", [](barcuda_header& h) { h.device_end = h.base + BARCUDA_PAGE; }, Error::bad_base},
         {"base among its own pools",
          [](barcuda_header& h) {
-             h.device_pools_end = h.device_mapped = h.base + BARCUDA_PAGE, h.device_end = 1ull << 47;
+             h.device_pools_end = h.device_mapped = h.base + BARCUDA_PAGE;
+             h.device_end = 1ull << 47;
          },
          Error::bad_base},
         {"header_bytes", [](barcuda_header& h) { h.header_bytes /= 2; }, Error::malformed},
@@ -167,7 +168,11 @@ TEST_F(RegionTest, AHeaderThatContradictsItselfIsRefused) {
          Error::malformed},
         {"rows over the devices", [](barcuda_header& h) { h.rows_offset = BARCUDA_DEVICES_OFFSET; }, Error::malformed},
         {"rows reach into the channels",
-         [](barcuda_header& h) { h.rows_offset = BARCUDA_CHANNELS_OFFSET - 8, h.row_count = 2; }, Error::malformed},
+         [](barcuda_header& h) {
+             h.rows_offset = BARCUDA_CHANNELS_OFFSET - 8;
+             h.row_count = 2;
+         },
+         Error::malformed},
         {"rows behind the channels", [](barcuda_header& h) { h.rows_offset = h.extents_offset - BARCUDA_CHANNEL_SIZE; },
          Error::malformed},
         {"rows outside", [](barcuda_header& h) { h.rows_offset = h.size; }, Error::malformed},
@@ -175,9 +180,17 @@ TEST_F(RegionTest, AHeaderThatContradictsItselfIsRefused) {
         {"no granules", [](barcuda_header& h) { h.granule_count = 0; }, Error::malformed},
         {"one granule too many", [](barcuda_header& h) { h.granule_count += 1; }, Error::malformed},
         {"granules overflow", [](barcuda_header& h) { h.granule_count = ~0u; }, Error::malformed},
-        {"extents unaligned", [](barcuda_header& h) { h.extents_offset -= 4096, h.granule_count -= 1; },
+        {"extents unaligned",
+         [](barcuda_header& h) {
+             h.extents_offset -= 4096;
+             h.granule_count -= 1;
+         },
          Error::malformed},
-        {"extents over the header", [](barcuda_header& h) { h.extents_offset = 0, h.granule_count = 1; },
+        {"extents over the header",
+         [](barcuda_header& h) {
+             h.extents_offset = 0;
+             h.granule_count = 1;
+         },
          Error::malformed},
         {"extents overflow", [](barcuda_header& h) { h.extents_offset = 0 - BARCUDA_GRANULE; }, Error::malformed},
         {"extents outside", [](barcuda_header& h) { h.extents_offset = h.size; }, Error::malformed},
@@ -211,8 +224,10 @@ TEST_F(RegionTest, AHeaderWithoutWindowsHasThoseOfBefore) {  // also where an ol
 TEST_F(RegionTest, TheWindowsAreThoseThatItsHeaderNames) {
     const Windows others{0x100000000, 0x8000000000, 0x500000000000, 0x600000000000};
     barcuda_header& header = RegionProbe::header(host);
-    header.device_base = others.begin, header.device_pools_end = others.pools_end;
-    header.device_mapped = others.mapped, header.device_end = others.end;
+    header.device_base = others.begin;
+    header.device_pools_end = others.pools_end;
+    header.device_mapped = others.mapped;
+    header.device_end = others.end;
     ASSERT_FALSE(open_guest());
     EXPECT_EQ(guest.shape().windows, others);
     for (const std::uint64_t in : {others.begin, others.pools_end, others.end - 1}) EXPECT_TRUE(others.contains(in));

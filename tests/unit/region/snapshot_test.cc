@@ -167,8 +167,8 @@ template <class S, class F, class... P> Status round_trip(F* function, P... give
 }
 
 Status clock_of(Device device, unsigned type, unsigned* clock) {
-    return *clock = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(device)) + type,
-           type == 3 ? not_supported : success;
+    *clock = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(device)) + type;
+    return type == 3 ? not_supported : success;
 }
 TEST(NvmlRow, AsksForTheDeviceAndTheKeyThatTheCallerMeant) {
     for (unsigned d = 0; d < 3; ++d)
@@ -192,10 +192,9 @@ TEST(NvmlRow, RefusesArgumentsThatNobodyHas) {
 }
 
 Status pair_of(Device a, Device b, unsigned what, unsigned* out) {
-    return *out =
-               static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(a) * 1000 + reinterpret_cast<std::uintptr_t>(b)) +
-               what,
-           success;
+    *out =
+        static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(a) * 1000 + reinterpret_cast<std::uintptr_t>(b)) + what;
+    return success;
 }
 TEST(NvmlRow, KnowsTheFirstDeviceFromTheSecond) {
     unsigned out = 0;
@@ -203,7 +202,10 @@ TEST(NvmlRow, KnowsTheFirstDeviceFromTheSecond) {
     EXPECT_EQ(out, 300104u);
 }
 
-Status name_of(Device, char* name, unsigned room) { return std::strncpy(name, "a GPU", room), success; }
+Status name_of(Device, char* name, unsigned room) {
+    std::strncpy(name, "a GPU", room);
+    return success;
+}
 TEST(NvmlRow, GivesATextToWhoHasRoomForIt) {
     char name[6];
     EXPECT_EQ(round_trip<Name>(name_of, Guest::handle(0), name, 6u), success);
@@ -214,14 +216,21 @@ TEST(NvmlRow, GivesATextToWhoHasRoomForIt) {
 Status fabric_of(Device, void* out) {
     unsigned version = 0;
     std::memcpy(&version, out, sizeof version);
-    if (version == version_of<FabricV2, 2>) return static_cast<FabricV2*>(out)->clique = 2, success;
-    if (version == version_of<FabricV3, 3>) return static_cast<FabricV3*>(out)->clique = 3, success;
+    if (version == version_of<FabricV2, 2>) {
+        static_cast<FabricV2*>(out)->clique = 2;
+        return success;
+    }
+    if (version == version_of<FabricV3, 3>) {
+        static_cast<FabricV3*>(out)->clique = 3;
+        return success;
+    }
     return argument_version_mismatch;
 }
 TEST(NvmlRow, AnswersInTheVersionThatTheCallerMeans) {
     FabricV2 two{};
     FabricV3 three{};
-    two.version = version_of<FabricV2, 2>, three.version = version_of<FabricV3, 3>;
+    two.version = version_of<FabricV2, 2>;
+    three.version = version_of<FabricV3, 3>;
     EXPECT_EQ(round_trip<Versioned>(fabric_of, Guest::handle(0), static_cast<void*>(&two)), success);
     EXPECT_EQ(round_trip<Versioned>(fabric_of, Guest::handle(0), static_cast<void*>(&three)), success);
     EXPECT_EQ(two.clique, 2u);
@@ -233,7 +242,8 @@ TEST(NvmlRow, AnswersInTheVersionThatTheCallerMeans) {
 Status clocks_of(Device, unsigned* count, unsigned* clocks) {
     if (*count < 3) return insufficient_size;
     for (unsigned i = 0; i < 3; ++i) clocks[i] = 1000 + i;
-    return *count = 3, success;
+    *count = 3;
+    return success;
 }
 TEST(NvmlRow, TellsHowManyThereAreToWhoHasNoRoom) {
     unsigned count = 0, clocks[4]{};

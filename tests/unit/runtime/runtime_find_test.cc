@@ -69,7 +69,10 @@ struct Fake {
                 std::uint32_t hash = 5381;
                 for (const char* c = &text[symbols[i].st_name]; *c; ++c)
                     hash = hash * 33 + static_cast<unsigned char>(*c);
-                if (hash % 2 == bucket) all.push_back(symbols[i]), chains.push_back(hash & ~1u);
+                if (hash % 2 == bucket) {
+                    all.push_back(symbols[i]);
+                    chains.push_back(hash & ~1u);
+                }
             }
             buckets.push_back(before == chains.size() ? 0 : static_cast<std::uint32_t>(first + before));
             if (before != chains.size()) chains.back() |= 1;
@@ -89,7 +92,8 @@ struct Fake {
             code.resize(place(i), '\x90');
             code += functions[i].second;
             Elf64_Sym s{};
-            s.st_name = static_cast<unsigned>(text.size()), s.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+            s.st_name = static_cast<unsigned>(text.size());
+            s.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
             s.st_shndx = 1;
             s.st_value = 0x10000 + place(i);
             symbols.push_back(s);
@@ -102,12 +106,16 @@ struct Fake {
         const auto add = [&](unsigned name, unsigned type, const std::string& content) -> Elf64_Shdr& {
             all.resize((all.size() + 15) / 16 * 16);
             Elf64_Shdr s{};
-            s.sh_name = name, s.sh_type = type, s.sh_offset = all.size(), s.sh_size = content.size();
+            s.sh_name = name;
+            s.sh_type = type;
+            s.sh_offset = all.size();
+            s.sh_size = content.size();
             all += content;
             return sections.emplace_back(s);
         };
         Elf64_Shdr& c = add(1, SHT_PROGBITS, code);
-        c.sh_flags = SHF_EXECINSTR, c.sh_addr = 0x10000;
+        c.sh_flags = SHF_EXECINSTR;
+        c.sh_addr = 0x10000;
         add(7, SHT_STRTAB, std::string("\0dlopen\0", 8));
         add(15, SHT_PROGBITS, std::string("libcuda.so.1\0", 13));
         add(23, SHT_STRTAB, text);
@@ -119,8 +127,9 @@ struct Fake {
         all.resize((all.size() + 15) / 16 * 16);
         Elf64_Ehdr h{};
         memcpy(h.e_ident, ELFMAG, SELFMAG);
-        h.e_shoff = all.size(), h.e_shentsize = sizeof(Elf64_Shdr);
-        h.e_shnum = static_cast<unsigned short>(sections.size()),
+        h.e_shoff = all.size();
+        h.e_shentsize = sizeof(Elf64_Shdr);
+        h.e_shnum = static_cast<unsigned short>(sections.size());
         h.e_shstrndx = static_cast<unsigned short>(sections.size() - 1);
         memcpy(all.data(), &h, sizeof h);
         return all + std::string(reinterpret_cast<const char*>(sections.data()), sections.size() * sizeof(Elf64_Shdr));
@@ -196,7 +205,8 @@ TEST(FindRuntime, ByItsShapeWhereThereAreNone) {
 
 TEST(FindRuntime, ByItsShapeAtTheEndOfMuchOtherCode) {
     Runtime runtime;
-    runtime.file.names = false, runtime.file.before = 9 << 20;
+    runtime.file.names = false;
+    runtime.file.before = 9 << 20;
     const auto functions = runtime.find();
     ASSERT_EQ(functions.size(), 30u);
     for (unsigned i = 0; i < 30; ++i) EXPECT_EQ(functions[i].address, 0x10000 + runtime.file.place(i)) << i;
@@ -237,7 +247,9 @@ TEST(FindRuntime, FarFromTheEndOnlyInAFileThatOpensTheDriver) {
 
 TEST(FindRuntime, ByWhatTheFileExports) {
     Runtime runtime;
-    runtime.file.names = false, runtime.file.imports = {"dlopen"}, runtime.file.exports = true;
+    runtime.file.names = false;
+    runtime.file.imports = {"dlopen"};
+    runtime.file.exports = true;
     const Made made(runtime.file.bytes());
     const ProgramFile file(made.path().c_str());
     EXPECT_EQ(find_runtime(file).size(), 30u);
@@ -249,7 +261,8 @@ TEST(FindRuntime, ByWhatTheFileExports) {
 // What the file imports decides, not a name somewhere in its strings.
 TEST(FindRuntime, NothingWhereTheFileImportsNoDlopenOrTheRuntimeItself) {
     Runtime runtime;
-    runtime.file.names = false, runtime.file.imports = {"malloc", "dlopen"};
+    runtime.file.names = false;
+    runtime.file.imports = {"malloc", "dlopen"};
     EXPECT_EQ(runtime.find().size(), 30u);
     runtime.file.hashes_none = true;
     EXPECT_EQ(runtime.find().size(), 30u);
@@ -271,7 +284,8 @@ TEST(FindRuntime, NothingInWhatIsNoFile) {
 TEST(FindRuntime, ReadsNothingOutsideAFileThatLies) {
     Runtime runtime;
     const std::string without = runtime.file.bytes();
-    runtime.file.imports = {"malloc", "dlopen"}, runtime.file.exports = true;
+    runtime.file.imports = {"malloc", "dlopen"};
+    runtime.file.exports = true;
     const std::string with = runtime.file.bytes();
     const std::span<const CodeShape> all[] = {runtime.shapes};
     std::mt19937 random(1);

@@ -241,7 +241,10 @@ TEST(RuntimePointerMap, FindsWhatWasInsertedThroughManyGrowths) {
 TEST(RuntimePointerMap, ForgetsWhatWasRemovedAndNothingElse) {
     std::vector<Entry> entries(300);
     static PointerMap<Entry> map;
-    for (auto& entry : entries) entry.key = &entry, map.insert(&entry);
+    for (auto& entry : entries) {
+        entry.key = &entry;
+        map.insert(&entry);
+    }
     for (std::size_t i = 0; i < entries.size(); i += 3) map.remove(&entries[i]);
     for (std::size_t i = 0; i < entries.size(); i++)
         ASSERT_EQ(i % 3 ? &entries[i] : nullptr, map.find(&entries[i])) << i;

@@ -79,7 +79,8 @@ static u32 place(u32 n, int msb) { return msb == 31 ? n & 0xFF : std::min(n, 255
 
 TEST(PtxBits, FieldsAreExtractedAsTheSpecificationsLoopSays) {
     const auto extract = [](u64 a, u32 pos, u32 len, int msb, bool sign) {
-        pos = place(pos, msb), len = place(len, msb);
+        pos = place(pos, msb);
+        len = place(len, msb);
         const bool fill = sign && len != 0 && (a >> std::min<u32>(pos + len - 1, static_cast<u32>(msb)) & 1) != 0;
         u64 d = 0;
         for (int i = 0; i <= msb; ++i) {

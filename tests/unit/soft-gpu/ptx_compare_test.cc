@@ -28,11 +28,21 @@ template <class T> void unordered(const std::string& type) {
 }  // namespace
 
 TEST(PtxCompare, IntegersOfEveryWidth) {
-    relations<u16>("u16"), relations<s16>("s16"), relations<u32>("u32"), relations<s32>("s32"), relations<u64>("u64"),
-        relations<s64>("s64");
+    relations<u16>("u16");
+    relations<s16>("s16");
+    relations<u32>("u32");
+    relations<s32>("s32");
+    relations<u64>("u64");
+    relations<s64>("s64");
 }
-TEST(PtxCompare, FloatingNumbersOrdered) { relations<float>("f32"), relations<double>("f64"); }
-TEST(PtxCompare, FloatingNumbersUnordered) { unordered<float>("f32"), unordered<double>("f64"); }
+TEST(PtxCompare, FloatingNumbersOrdered) {
+    relations<float>("f32");
+    relations<double>("f64");
+}
+TEST(PtxCompare, FloatingNumbersUnordered) {
+    unordered<float>("f32");
+    unordered<double>("f64");
+}
 
 TEST(PtxCompare, ASecondPredicateIsTheComplementBeforeCombining) {
     expect<u32, s32, s32>("setp.lt.s32 p|q, a, b; selp.u32 x, 1, 0, p; selp.u32 y, 2, 0, q; add.u32 d, x, y;",

@@ -27,8 +27,14 @@ template <class D, class S> void between_integers() {
     });
 }
 template <class S> void to_integers() {
-    between_integers<u8, S>(), between_integers<s8, S>(), between_integers<u16, S>(), between_integers<s16, S>(),
-        between_integers<u32, S>(), between_integers<s32, S>(), between_integers<u64, S>(), between_integers<s64, S>();
+    between_integers<u8, S>();
+    between_integers<s8, S>();
+    between_integers<u16, S>();
+    between_integers<s16, S>();
+    between_integers<u32, S>();
+    between_integers<s32, S>();
+    between_integers<u64, S>();
+    between_integers<s64, S>();
 }
 
 constexpr std::pair<const char*, int> directions[] = {
@@ -66,22 +72,40 @@ template <class D, class S> void float_to_integer() {
 }  // namespace
 
 TEST(PtxConvert, IntegersExtendTruncateAndSaturate) {
-    to_integers<u8>(), to_integers<s8>(), to_integers<u16>(), to_integers<s16>(), to_integers<u32>(),
-        to_integers<s32>(), to_integers<u64>(), to_integers<s64>();
+    to_integers<u8>();
+    to_integers<s8>();
+    to_integers<u16>();
+    to_integers<s16>();
+    to_integers<u32>();
+    to_integers<s32>();
+    to_integers<u64>();
+    to_integers<s64>();
 }
 
 TEST(PtxConvert, IntegersToFloatsRoundInEveryDirection) {
-    integer_to_float<float, s32>(), integer_to_float<float, u32>(), integer_to_float<float, s64>(),
-        integer_to_float<float, u64>(), integer_to_float<float, s16>(), integer_to_float<float, u8>();
-    integer_to_float<double, s32>(), integer_to_float<double, u32>(), integer_to_float<double, s64>(),
-        integer_to_float<double, u64>();
+    integer_to_float<float, s32>();
+    integer_to_float<float, u32>();
+    integer_to_float<float, s64>();
+    integer_to_float<float, u64>();
+    integer_to_float<float, s16>();
+    integer_to_float<float, u8>();
+    integer_to_float<double, s32>();
+    integer_to_float<double, u32>();
+    integer_to_float<double, s64>();
+    integer_to_float<double, u64>();
 }
 
 TEST(PtxConvert, FloatsToIntegersRoundSaturateAndGiveNanItsValue) {
-    float_to_integer<s32, float>(), float_to_integer<u32, float>(), float_to_integer<s64, float>(),
-        float_to_integer<u64, float>(), float_to_integer<s16, float>(), float_to_integer<u8, float>();
-    float_to_integer<s32, double>(), float_to_integer<u32, double>(), float_to_integer<s64, double>(),
-        float_to_integer<u64, double>();
+    float_to_integer<s32, float>();
+    float_to_integer<u32, float>();
+    float_to_integer<s64, float>();
+    float_to_integer<u64, float>();
+    float_to_integer<s16, float>();
+    float_to_integer<u8, float>();
+    float_to_integer<s32, double>();
+    float_to_integer<u32, double>();
+    float_to_integer<s64, double>();
+    float_to_integer<u64, double>();
 }
 
 TEST(PtxConvert, BetweenFloats) {

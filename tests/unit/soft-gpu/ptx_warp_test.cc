@@ -102,8 +102,10 @@ TEST(PtxWarp, MatchFindsEqualValues) {
         warp("match.all.sync.b32 d|p, a, -1; selp.u32 x, 1, 0, p; xor.b32 d, d, x;", [](u32 i) { return i / 31; });
     for (u32 i = 0; i < 32; ++i) {
         u32 five = 0, seven = 0;
-        for (u32 k = 0; k < 32; ++k)
-            five |= static_cast<u32>(k % 5 == i % 5) << k, seven |= static_cast<u32>(k / 7 == i / 7) << k;
+        for (u32 k = 0; k < 32; ++k) {
+            five |= static_cast<u32>(k % 5 == i % 5) << k;
+            seven |= static_cast<u32>(k / 7 == i / 7) << k;
+        }
         EXPECT_EQ(any[i], five);
         EXPECT_EQ(wide[i], seven);
         EXPECT_EQ(all[i], ~1u);
@@ -117,7 +119,10 @@ TEST(PtxWarp, ReduxCombinesAGroup) {
     const auto least = warp("redux.sync.min.s32 d, a, -1;", [](u32 i) { return i - 20; });
     const auto bits = warp("redux.sync.xor.b32 d, a, -1;", triple);
     u32 low = 0, high = 0, parity = 0;
-    for (u32 i = 0; i < 32; ++i) (i < 16 ? low : high) += triple(i), parity ^= triple(i);
+    for (u32 i = 0; i < 32; ++i) {
+        (i < 16 ? low : high) += triple(i);
+        parity ^= triple(i);
+    }
     for (u32 i = 0; i < 32; ++i) EXPECT_EQ(sum[i], i < 16 ? low : high);
     for (u32 i = 0; i < 32; ++i) EXPECT_EQ(least[i], static_cast<u32>(-20));
     for (u32 i = 0; i < 32; ++i) EXPECT_EQ(bits[i], parity);

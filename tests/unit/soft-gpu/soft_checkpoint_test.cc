@@ -77,7 +77,9 @@ class Neighbour {
             void* const at = mmap(nullptr, sizeof(Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
             const std::uint64_t total = Ledger::of(0).total;
             Ledger& ledger = *new (at) Ledger;
-            ledger.pid = getpid(), ledger.devices[0].total = total, ledger.devices[0].used = total - mebibyte;
+            ledger.pid = getpid();
+            ledger.devices[0].total = total;
+            ledger.devices[0].used = total - mebibyte;
             dup2(file, Ledger::descriptor);
             if (write(ready_[1], "", 1) != 1) _exit(1);
             for (;;) pause();
@@ -88,7 +90,8 @@ class Neighbour {
     ~Neighbour() {
         kill(pid_, SIGKILL);
         waitpid(pid_, nullptr, 0);
-        close(ready_[0]), close(ready_[1]);
+        close(ready_[0]);
+        close(ready_[1]);
     }
 
   private:

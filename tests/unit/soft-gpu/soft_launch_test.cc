@@ -173,8 +173,11 @@ TEST_F(SoftLaunch, AGraphKeepsAKernelsParameters) {
     unsigned value = 11;
     void* parameters[] = {&to, &value};
     CUDA_KERNEL_NODE_PARAMS asked{};
-    asked.func = store, asked.gridDimX = asked.gridDimY = asked.gridDimZ = 1;
-    asked.blockDimX = 2, asked.blockDimY = asked.blockDimZ = 1, asked.kernelParams = parameters;
+    asked.func = store;
+    asked.gridDimX = asked.gridDimY = asked.gridDimZ = 1;
+    asked.blockDimX = 2;
+    asked.blockDimY = asked.blockDimZ = 1;
+    asked.kernelParams = parameters;
     OK(cuGraphCreate(&graph, 0));
     OK(cuGraphAddKernelNode(&node, graph, nullptr, 0, &asked));
     OK(cuGraphInstantiate(&exec, graph, 0));
@@ -252,7 +255,8 @@ TEST_F(SoftLaunch, AskedToBeVerboseTheInfoLogTellsWhatEachKernelNeeds) {
     CUmodule quiet, verbose;
     OK(cuModuleLoadDataEx(&quiet, ptx, 3, options, values));
     EXPECT_STREQ("", text);
-    values[1] = reinterpret_cast<void*>(sizeof text), values[2] = reinterpret_cast<void*>(1);
+    values[1] = reinterpret_cast<void*>(sizeof text);
+    values[2] = reinterpret_cast<void*>(1);
     OK(cuModuleLoadDataEx(&verbose, ptx, 3, options, values));
     EXPECT_NE(nullptr, std::strstr(text, "kernel 'store': ")) << text;
     EXPECT_EQ(std::strlen(text), reinterpret_cast<std::size_t>(values[1]));

@@ -75,9 +75,17 @@ TEST_F(SoftMemory, ARectangleIsCopiedRowByRow) {
     std::vector<std::uint8_t> source(40);
     std::iota(source.begin(), source.end(), 0);
     CUDA_MEMCPY2D copy{};
-    copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = source.data(), copy.srcPitch = 10;
-    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE, copy.dstDevice = at, copy.dstPitch = pitch;
-    copy.WidthInBytes = 8, copy.Height = 3, copy.srcXInBytes = 1, copy.srcY = 1, copy.dstXInBytes = 2;
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    copy.srcHost = source.data();
+    copy.srcPitch = 10;
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.dstDevice = at;
+    copy.dstPitch = pitch;
+    copy.WidthInBytes = 8;
+    copy.Height = 3;
+    copy.srcXInBytes = 1;
+    copy.srcY = 1;
+    copy.dstXInBytes = 2;
     OK(cuMemcpy2D(&copy));
     const auto bytes = read_back<std::uint8_t>(at, pitch * 4);
     EXPECT_EQ(0xee, bytes[1]);
@@ -86,7 +94,8 @@ TEST_F(SoftMemory, ARectangleIsCopiedRowByRow) {
     EXPECT_EQ(0xee, bytes[10]);
     EXPECT_EQ(31, bytes[2 * pitch + 2]);
     EXPECT_EQ(0xee, bytes[3 * pitch + 2]);
-    copy.Height = 5, copy.srcY = 0;
+    copy.Height = 5;
+    copy.srcY = 0;
     SAYS(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D(&copy));
     OK(cuMemFree(at));
 }
@@ -96,8 +105,14 @@ TEST_F(SoftMemory, ABoxIsCopiedSliceBySlice) {
     OK(cuMemsetD8(at, 0, 64));
     std::uint8_t source[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     CUDA_MEMCPY3D copy{};
-    copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = source, copy.srcPitch = 2, copy.srcHeight = 2;
-    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE, copy.dstDevice = at, copy.dstPitch = 4, copy.dstHeight = 4;
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    copy.srcHost = source;
+    copy.srcPitch = 2;
+    copy.srcHeight = 2;
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.dstDevice = at;
+    copy.dstPitch = 4;
+    copy.dstHeight = 4;
     copy.dstXInBytes = copy.dstY = copy.dstZ = 2;
     copy.WidthInBytes = copy.Height = copy.Depth = 2;
     OK(cuMemcpy3D(&copy));

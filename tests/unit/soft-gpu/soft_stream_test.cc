@@ -146,7 +146,10 @@ TEST_F(SoftStream, WhoseQueueIsFullMakesTheCallerWait) {
     std::atomic<int> posted{0};
     std::thread poster([&] {
         OK(cuCtxSetCurrent(context));
-        for (int i = 0; i < many; ++i) note(s, i), ++posted;
+        for (int i = 0; i < many; ++i) {
+            note(s, i);
+            ++posted;
+        }
     });
     while (posted < 1000) std::this_thread::yield();
     for (int i = 0; i < 200; ++i) {  // another stream has room
@@ -307,7 +310,12 @@ TEST_F(SoftStream, ACallbackLearnsItsStreamAndStatus) {
     status = CUDA_ERROR_UNKNOWN;
     const CUstream s = stream();
     OK(cuStreamAddCallback(
-        s, [](CUstream from, CUresult result, void*) { seen = from, status = result; }, nullptr, 0));
+        s,
+        [](CUstream from, CUresult result, void*) {
+            seen = from;
+            status = result;
+        },
+        nullptr, 0));
     OK(cuStreamSynchronize(s));
     EXPECT_EQ(s, seen);
     EXPECT_EQ(CUDA_SUCCESS, status);

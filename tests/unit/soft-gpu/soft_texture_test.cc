@@ -187,7 +187,9 @@ TEST(SoftTexture, AWarpSamplesWhatEachLaneWould) {
         t.format = (n & 1) != 0 ? Format::f32 : Format::u8;
         t.channels = (n & 2) != 0 ? ((n & 4) != 0 ? 4 : 2) : 1;
         t.dimensions = (n & 8) != 0 ? 2 : 1;
-        t.linear_filter = (n & 16) != 0, t.normalized = (n & 32) != 0, t.as_real = (n & 64) != 0;
+        t.linear_filter = (n & 16) != 0;
+        t.normalized = (n & 32) != 0;
+        t.as_real = (n & 64) != 0;
         t.borders = {(n & 128) != 0 ? Border::border : Border::clamp, (n & 256) != 0 ? Border::border : Border::wrap,
                      Border::clamp};
         if ((n & 512) != 0) t.borders[1] = Border::clamp;
@@ -252,10 +254,15 @@ struct SoftArray : SoftGpu {
     static void put(CUarray to, const std::vector<float>& values, std::size_t width, std::size_t height,
                     std::size_t depth) {
         CUDA_MEMCPY3D copy{};
-        copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = values.data();
-        copy.srcPitch = width * 4, copy.srcHeight = height;
-        copy.dstMemoryType = CU_MEMORYTYPE_ARRAY, copy.dstArray = to;
-        copy.WidthInBytes = width * 4, copy.Height = height, copy.Depth = depth;
+        copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+        copy.srcHost = values.data();
+        copy.srcPitch = width * 4;
+        copy.srcHeight = height;
+        copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+        copy.dstArray = to;
+        copy.WidthInBytes = width * 4;
+        copy.Height = height;
+        copy.Depth = depth;
         EXPECT_EQ(CUDA_SUCCESS, cuMemcpy3D(&copy));
     }
     static CUDA_RESOURCE_DESC of(CUarray array) {
@@ -390,10 +397,15 @@ TEST_F(SoftArray, CopiesStayWithinTheArray) {
     put(a, values, 4, 2, 3);
     float back = 0;
     CUDA_MEMCPY3D copy{};
-    copy.srcMemoryType = CU_MEMORYTYPE_ARRAY, copy.srcArray = a;
-    copy.srcXInBytes = 12, copy.srcY = 1, copy.srcZ = 2;
-    copy.dstMemoryType = CU_MEMORYTYPE_HOST, copy.dstHost = &back;
-    copy.WidthInBytes = 4, copy.Height = copy.Depth = 1;
+    copy.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+    copy.srcArray = a;
+    copy.srcXInBytes = 12;
+    copy.srcY = 1;
+    copy.srcZ = 2;
+    copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+    copy.dstHost = &back;
+    copy.WidthInBytes = 4;
+    copy.Height = copy.Depth = 1;
     OK(cuMemcpy3D(&copy));
     EXPECT_EQ(23, back);
     copy.srcZ = 3;

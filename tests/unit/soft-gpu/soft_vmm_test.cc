@@ -227,10 +227,13 @@ TEST_F(SoftVmmGraph, ACopyOfUnmappedMemoryIsAFault) {
         finds_nothing([&](CUgraph graph, CUdeviceptr at) {
             CUgraphNode node;
             CUDA_MEMCPY3D box{};
-            box.srcMemoryType = there ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE, box.srcHost = &here;
-            box.dstMemoryType = there ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST, box.dstHost = &here;
+            box.srcMemoryType = there ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+            box.srcHost = &here;
+            box.dstMemoryType = there ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+            box.dstHost = &here;
             box.srcDevice = box.dstDevice = at;
-            box.WidthInBytes = 4, box.Height = box.Depth = 1;
+            box.WidthInBytes = 4;
+            box.Height = box.Depth = 1;
             OK(cuGraphAddMemcpyNode(&node, graph, nullptr, 0, &box, context));
         });
 }
@@ -238,7 +241,8 @@ TEST_F(SoftVmmGraph, AWordOfUnmappedMemoryIsAFault) {
     finds_nothing([&](CUgraph graph, CUdeviceptr at) {
         CUgraphNode node;
         CUstreamBatchMemOpParams write{};
-        write.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32, write.writeValue.address = at;
+        write.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+        write.writeValue.address = at;
         const CUDA_BATCH_MEM_OP_NODE_PARAMS all{context, 1, &write, 0};
         OK(cuGraphAddBatchMemOpNode(&node, graph, nullptr, 0, &all));
     });

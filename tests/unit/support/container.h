@@ -25,8 +25,11 @@ struct Container {
     Container& add(int kind, int architecture, const std::string& text, Packing packing = Packing::plain) {
         std::string payload = text;
         fatbin::EntryHead head{};
-        head.kind = static_cast<std::uint16_t>(kind), head.version = 0x101, head.head_bytes = head_bytes;
-        head.target = static_cast<std::uint32_t>(architecture), head.flags = 0x11;
+        head.kind = static_cast<std::uint16_t>(kind);
+        head.version = 0x101;
+        head.head_bytes = head_bytes;
+        head.target = static_cast<std::uint32_t>(architecture);
+        head.flags = 0x11;
         if (packing == Packing::lz4) {
             payload.resize(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(text.size()))));
             payload.resize(static_cast<std::size_t>(LZ4_compress_default(

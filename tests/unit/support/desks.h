@@ -85,7 +85,10 @@ class DesksTest : public RegionTest {
         requests.emplace(Requests::Desks{*clients, *grants, shared, quotas, *limits, *heap}, loop);
     }
     std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices) {
-        if (!can_start) return errno = EMFILE, nullptr;
+        if (!can_start) {
+            errno = EMFILE;
+            return nullptr;
+        }
         return start_worker(script, devices);
     }
     // A program of the guest's opens a channel, and says which devices it sees.

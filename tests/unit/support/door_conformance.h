@@ -140,7 +140,8 @@ TEST_P(DoorTest, MapsPagesOfAnExtentASecondTime) {
     ASSERT_FALSE(region.map_extent(offset, 2 * BARCUDA_GRANULE));
     auto* const own = static_cast<char*>(region.at(offset));
     const std::uint64_t at = BARCUDA_GRANULE - unit;  // across the end of a granule
-    own[at] = 1, own[BARCUDA_GRANULE] = 2;
+    own[at] = 1;
+    own[BARCUDA_GRANULE] = 2;
     void* second = nullptr;
     const Error e = region.map_again(offset + at, 2 * unit, &second);
     ASSERT_FALSE(e) << e.text;

@@ -90,7 +90,8 @@ class DoorService {
         const std::uint32_t number = index;
         const auto at = BARCUDA_STATUS_OFFSET + offsetof(barcuda_status, channel);
         EXPECT_EQ(::pwrite(file, &number, sizeof number, static_cast<off_t>(at)), static_cast<ssize_t>(sizeof number));
-        return channels_[index] = ::dup(file), file;
+        channels_[index] = ::dup(file);
+        return file;
     }
 
     int extents(const door::Request& request, std::vector<int>& files) {
@@ -114,12 +115,14 @@ class DoorService {
         alignas(cmsghdr) char control[CMSG_SPACE(door::most_files * sizeof(int))] = {};
         iovec data{const_cast<door::Answer*>(&answer), sizeof answer};
         msghdr message{};
-        message.msg_iov = &data, message.msg_iovlen = 1;
+        message.msg_iov = &data;
+        message.msg_iovlen = 1;
         if (!files.empty()) {
             message.msg_control = control;
             message.msg_controllen = CMSG_SPACE(files.size() * sizeof(int));
             cmsghdr* c = CMSG_FIRSTHDR(&message);
-            c->cmsg_level = SOL_SOCKET, c->cmsg_type = SCM_RIGHTS;
+            c->cmsg_level = SOL_SOCKET;
+            c->cmsg_type = SCM_RIGHTS;
             c->cmsg_len = CMSG_LEN(files.size() * sizeof(int));
             std::memcpy(CMSG_DATA(c), files.data(), files.size() * sizeof(int));
         }

@@ -84,16 +84,24 @@ inline CUresult no_parameters(CUfunction, std::size_t, std::size_t*, std::size_t
 inline CUresult no_kernel_parameters(CUkernel, std::size_t, std::size_t*, std::size_t*) {
     return CUDA_ERROR_INVALID_VALUE;
 }
-template <class Handle> CUresult a_name(const char** name, Handle) { return *name = "name", CUDA_SUCCESS; }
+template <class Handle> CUresult a_name(const char** name, Handle) {
+    *name = "name";
+    return CUDA_SUCCESS;
+}
 inline CUresult no_image(CUlinkState, void** image, std::size_t* bytes) {
     static char text[] = "image";
-    return *image = text, *bytes = sizeof text, CUDA_SUCCESS;
+    *image = text;
+    *bytes = sizeof text;
+    return CUDA_SUCCESS;
 }
 inline CUresult set_current(CUcontext context) {  // or none
     if (context) look_at("cuCtxSetCurrent", context);
     return CUDA_SUCCESS;
 }
-inline CUresult error_name(CUresult, const char** name) { return *name = "an error", CUDA_SUCCESS; }
+inline CUresult error_name(CUresult, const char** name) {
+    *name = "an error";
+    return CUDA_SUCCESS;
+}
 
 inline Driver driver() {
     Driver d;
@@ -150,7 +158,8 @@ struct Ground : Granter {
     CUresult find_shared(Shared::Kind kind, Shared::Handle& handle, File& file) override {
         const Shared::Thing* thing = shared.find(kind, handle);
         if (!thing) return CUDA_ERROR_INVALID_HANDLE;
-        handle = thing->handle, file = File(dup(thing->file.fd()));
+        handle = thing->handle;
+        file = File(dup(thing->file.fd()));
         return CUDA_SUCCESS;
     }
     void withdraw(const Shared::Handle& token) override { shared.withdraw(0, token); }

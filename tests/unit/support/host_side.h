@@ -93,7 +93,8 @@ class HostSide final : public Granter {
     CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) override {
         const std::lock_guard lock(mutex_);
         const Grants::Run run = grants_->grant(channel_.index, bytes);
-        offset = run.offset, granted = run.bytes;
+        offset = run.offset;
+        granted = run.bytes;
         return run.bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     }
     void release(std::uint64_t offset, std::uint64_t bytes) override {

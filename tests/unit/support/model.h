@@ -411,11 +411,17 @@ struct Sync {
         unsigned notified_ = 0;
     };
     static void fence() { World::current()->fence(); }
-    static bool fence_all() { return World::current()->fence_all(), true; }
+    static bool fence_all() {
+        World::current()->fence_all();
+        return true;
+    }
 };
 // The same for two sides with a kernel each: a fence reaches nobody else.
 struct SyncApart : Sync {
-    static bool fence_all() { return fence(), true; }
+    static bool fence_all() {
+        fence();
+        return true;
+    }
 };
 
 // Plain memory that is shared: a request's or a reply's bytes. Nothing orders it but what orders the queue.

@@ -28,9 +28,10 @@ struct Arguments {
 
     template <class T> T of() {
         if constexpr (std::is_same_v<T, const char*>) return "text";
-        else if constexpr (std::is_same_v<T, std::size_t*>)
-            return *reinterpret_cast<std::size_t*>(memory) = 2, reinterpret_cast<T>(memory);
-        else if constexpr (std::is_pointer_v<T> && handle_like<T>) return reinterpret_cast<T>(handle);
+        else if constexpr (std::is_same_v<T, std::size_t*>) {
+            *reinterpret_cast<std::size_t*>(memory) = 2;
+            return reinterpret_cast<T>(memory);
+        } else if constexpr (std::is_pointer_v<T> && handle_like<T>) return reinterpret_cast<T>(handle);
         else if constexpr (std::is_pointer_v<T>) return reinterpret_cast<T>(const_cast<std::byte*>(memory) + 128);
         else if constexpr (std::is_integral_v<T>) return T{2};
         else return T{};
@@ -56,7 +57,10 @@ template <Op op> std::vector<std::byte> request(Guest& guest, Arguments& argumen
         std::vector<std::byte> bytes((std::size_t{0} + ... + std::get<I>(parameters).room(values)));
         Writer w(bytes);
         (std::get<I>(parameters).send(w, values, guest), ...);
-        if (!w.ok() || w.used() != bytes.size()) bytes.clear(), bytes.push_back(std::byte{1});  // never a valid size
+        if (!w.ok() || w.used() != bytes.size()) {  // never a valid size
+            bytes.clear();
+            bytes.push_back(std::byte{1});
+        }
         return bytes;
     }
     (std::make_index_sequence<R::count>{});

@@ -15,15 +15,21 @@ struct Answers {
 } answers;
 
 CUresult query(CUstream) { return answers.work; }
-CUresult lock(int, CUcheckpointLockArgs*) { return answers.locked += answers.lock == CUDA_SUCCESS, answers.lock; }
+CUresult lock(int, CUcheckpointLockArgs*) {
+    answers.locked += answers.lock == CUDA_SUCCESS;
+    return answers.lock;
+}
 CUresult checkpoint(int, CUcheckpointCheckpointArgs*) {
-    return answers.away += answers.checkpoint == CUDA_SUCCESS, answers.checkpoint;
+    answers.away += answers.checkpoint == CUDA_SUCCESS;
+    return answers.checkpoint;
 }
 CUresult restore(int, CUcheckpointRestoreArgs*) {
-    return answers.away -= answers.restore == CUDA_SUCCESS, answers.restore;
+    answers.away -= answers.restore == CUDA_SUCCESS;
+    return answers.restore;
 }
 CUresult unlock(int, CUcheckpointUnlockArgs*) {
-    return answers.locked -= answers.unlock == CUDA_SUCCESS, answers.unlock;
+    answers.locked -= answers.unlock == CUDA_SUCCESS;
+    return answers.unlock;
 }
 
 Driver with_checkpoint() {
@@ -171,7 +177,8 @@ TEST_F(HoldTest, UnifiedMemoryIsNamed) {
     EXPECT_EQ(answers.locked, 0);
 }
 TEST_F(HoldTest, ADriverThatDoesNotUnlockIsTheEnd) {
-    answers.checkpoint = CUDA_ERROR_OUT_OF_MEMORY, answers.unlock = CUDA_ERROR_UNKNOWN;
+    answers.checkpoint = CUDA_ERROR_OUT_OF_MEMORY;
+    answers.unlock = CUDA_ERROR_UNKNOWN;
     order(Paused::away);
     EXPECT_TRUE(hold.stops());
     EXPECT_EQ(is(), Paused::stuck);
@@ -207,10 +214,12 @@ struct OldDriver : Loopback {
     Hold hold{ground.session, sheet};
 };
 TEST_F(OldDriver, WithoutACheckpointHoldsItsClientsButLetsNoneGoAway) {
-    sheet.orders.wanted = static_cast<std::uint32_t>(Paused::away), ++sheet.orders.order;
+    sheet.orders.wanted = static_cast<std::uint32_t>(Paused::away);
+    ++sheet.orders.order;
     EXPECT_FALSE(hold.stops());
     EXPECT_EQ(static_cast<Obstacle>(sheet.orders.obstacle), Obstacle::no_checkpoint);
-    sheet.orders.wanted = static_cast<std::uint32_t>(Paused::held), ++sheet.orders.order;
+    sheet.orders.wanted = static_cast<std::uint32_t>(Paused::held);
+    ++sheet.orders.order;
     EXPECT_TRUE(hold.stops());
     EXPECT_EQ(static_cast<Paused>(sheet.orders.is), Paused::held);
 }

@@ -33,45 +33,96 @@ const CUmemoryPool always[] = {reinterpret_cast<CUmemoryPool>(0x500), reinterpre
 
 Driver driver() {
     Driver d = fake::driver();
-    d.cuMemAlloc_v2 = [](CUdeviceptr* p, std::size_t) { return *p = told->next += 0x1000, CUDA_SUCCESS; };
-    d.cuMemFree_v2 = [](CUdeviceptr p) { return told->freed.push_back(p), CUDA_SUCCESS; };
+    d.cuMemAlloc_v2 = [](CUdeviceptr* p, std::size_t) {
+        *p = told->next += 0x1000;
+        return CUDA_SUCCESS;
+    };
+    d.cuMemFree_v2 = [](CUdeviceptr p) {
+        told->freed.push_back(p);
+        return CUDA_SUCCESS;
+    };
     d.cuStreamQuery = [](CUstream) {
         if (told->faulty && told->faulty == told->current) return CUDA_ERROR_ILLEGAL_ADDRESS;
         const bool here = !told->busy_in || told->busy_in == told->current;
         return told->busy && here ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
     };
     d.cuMemHostRegister_v2 = [](void*, std::size_t, unsigned) {
-        return told->registered.push_back(told->current), CUDA_SUCCESS;
+        told->registered.push_back(told->current);
+        return CUDA_SUCCESS;
     };
-    d.cuMemHostUnregister = [](void*) { return told->registered.push_back(nullptr), CUDA_SUCCESS; };
-    d.cuCtxDestroy_v2 = [](CUcontext) { return ++told->destroyed, CUDA_SUCCESS; };
-    d.cuDevicePrimaryCtxReset_v2 = [](CUdevice) { return ++told->reset, CUDA_SUCCESS; };
-    d.cuCtxSetCurrent = [](CUcontext c) { return told->current = c, CUDA_SUCCESS; };
-    d.cuDeviceGetDefaultMemPool = [](CUmemoryPool* p, CUdevice d) { return *p = always[d], CUDA_SUCCESS; };
-    d.cuDeviceGetCount = [](int* count) { return *count = 3, CUDA_SUCCESS; };
-    d.cuDevicePrimaryCtxRelease_v2 = [](CUdevice d) { return told->released.push_back(d), CUDA_SUCCESS; };
-    d.cuDeviceGetMemPool = [](CUmemoryPool* p, CUdevice d) { return *p = told->used[d], CUDA_SUCCESS; };
-    d.cuDeviceSetMemPool = [](CUdevice d, CUmemoryPool p) { return told->used[d] = p, CUDA_SUCCESS; };
+    d.cuMemHostUnregister = [](void*) {
+        told->registered.push_back(nullptr);
+        return CUDA_SUCCESS;
+    };
+    d.cuCtxDestroy_v2 = [](CUcontext) {
+        ++told->destroyed;
+        return CUDA_SUCCESS;
+    };
+    d.cuDevicePrimaryCtxReset_v2 = [](CUdevice) {
+        ++told->reset;
+        return CUDA_SUCCESS;
+    };
+    d.cuCtxSetCurrent = [](CUcontext c) {
+        told->current = c;
+        return CUDA_SUCCESS;
+    };
+    d.cuDeviceGetDefaultMemPool = [](CUmemoryPool* p, CUdevice d) {
+        *p = always[d];
+        return CUDA_SUCCESS;
+    };
+    d.cuDeviceGetCount = [](int* count) {
+        *count = 3;
+        return CUDA_SUCCESS;
+    };
+    d.cuDevicePrimaryCtxRelease_v2 = [](CUdevice d) {
+        told->released.push_back(d);
+        return CUDA_SUCCESS;
+    };
+    d.cuDeviceGetMemPool = [](CUmemoryPool* p, CUdevice d) {
+        *p = told->used[d];
+        return CUDA_SUCCESS;
+    };
+    d.cuDeviceSetMemPool = [](CUdevice d, CUmemoryPool p) {
+        told->used[d] = p;
+        return CUDA_SUCCESS;
+    };
     d.cuMemGetAddressRange_v2 = [](CUdeviceptr* base, std::size_t*, CUdeviceptr p) {
-        return *base = p & ~CUdeviceptr{0xfff}, CUDA_SUCCESS;
+        *base = p & ~CUdeviceptr{0xfff};
+        return CUDA_SUCCESS;
     };
     d.cuIpcGetMemHandle = [](CUipcMemHandle* handle, CUdeviceptr p) {
         *handle = {};
-        return std::memcpy(handle->reserved, &p, sizeof p), CUDA_SUCCESS;
+        std::memcpy(handle->reserved, &p, sizeof p);
+        return CUDA_SUCCESS;
     };
     d.cuIpcOpenMemHandle_v2 = [](CUdeviceptr* p, CUipcMemHandle handle, unsigned) {
-        return std::memcpy(p, handle.reserved, sizeof *p), CUDA_SUCCESS;
+        std::memcpy(p, handle.reserved, sizeof *p);
+        return CUDA_SUCCESS;
     };
-    d.cuIpcCloseMemHandle = [](CUdeviceptr p) { return told->closed.push_back(p), CUDA_SUCCESS; };
+    d.cuIpcCloseMemHandle = [](CUdeviceptr p) {
+        told->closed.push_back(p);
+        return CUDA_SUCCESS;
+    };
     d.cuMemFreeAsync = [](CUdeviceptr, CUstream) { return CUDA_SUCCESS; };
-    d.cuStreamSynchronize = [](CUstream) { return told->waited_in.push_back(told->current), CUDA_SUCCESS; };
-    d.cuMemPoolDestroy = [](CUmemoryPool) { return ++told->pools_destroyed, CUDA_SUCCESS; };
+    d.cuStreamSynchronize = [](CUstream) {
+        told->waited_in.push_back(told->current);
+        return CUDA_SUCCESS;
+    };
+    d.cuMemPoolDestroy = [](CUmemoryPool) {
+        ++told->pools_destroyed;
+        return CUDA_SUCCESS;
+    };
     return d;
+}
+
+Driver driver_of(Told& all) {
+    told = &all;
+    return driver();
 }
 
 struct IdleTest : testing::Test {
     Told all;
-    fake::Ground ground{fake::ground_base, (told = &all, driver())};
+    fake::Ground ground{fake::ground_base, driver_of(all)};
     Session& session = ground.session;
     const CUcontext one = reinterpret_cast<CUcontext>(0x100), two = reinterpret_cast<CUcontext>(0x200);
     static constexpr std::size_t MiB = 1 << 20;
@@ -85,7 +136,11 @@ struct IdleTest : testing::Test {
         EXPECT_EQ(session.deferred().allocate(p, bytes), CUDA_SUCCESS);
         return p;
     }
-    void busy(CUcontext context = nullptr) { all.busy = true, all.busy_in = context, session.note_work(); }
+    void busy(CUcontext context = nullptr) {
+        all.busy = true;
+        all.busy_in = context;
+        session.note_work();
+    }
     const unsigned long long* fence(CUcontext context, std::uint64_t offset) {  // asked to become 1
         session.contexts().ready(context);
         EXPECT_TRUE(session.promise({offset, 1}).ok());
@@ -170,7 +225,8 @@ TEST_F(IdleTest, WhatGoesToOthersIsATokenAndNotTheDriversHandle) {
 }
 
 TEST_F(IdleTest, OthersMemoryIsClosedWhenTheGpuIsIdleAsOftenAsItWasOpened) {
-    session.addresses().note_opened(0x9000), session.addresses().note_opened(0x9000);
+    session.addresses().note_opened(0x9000);
+    session.addresses().note_opened(0x9000);
     busy();
     EXPECT_EQ(session.deferred().close(0x9000), CUDA_SUCCESS);
     EXPECT_EQ(session.deferred().close(0x9000), CUDA_SUCCESS);
@@ -227,7 +283,8 @@ TEST_F(IdleTest, WhoAsksForAnAddressOfFreedMemoryFindsNone) {
 TEST_F(IdleTest, ADriverIsWaitedForOnceWhereAPoolsMemoryWasFreed) {
     {
         const SessionScope scope(session);
-        body::cuMemFreeAsync(0x1000, nullptr), body::cuMemFreeAsync(0x2000, nullptr);
+        body::cuMemFreeAsync(0x1000, nullptr);
+        body::cuMemFreeAsync(0x2000, nullptr);
     }
     busy();
     EXPECT_TRUE(session.deferred().pending());
@@ -253,7 +310,8 @@ TEST_F(IdleTest, AnAllocationThatFailsWaitsForTheMemoryOfAGraph) {
 TEST_F(IdleTest, APoolThatIsPutOffIsNobodysCurrentOne) {
     const SessionScope scope(session);
     busy();
-    all.used[0] = all.used[1] = nullptr, all.used[2] = own;  // whichever device is current
+    all.used[0] = all.used[1] = nullptr;
+    all.used[2] = own;  // whichever device is current
     EXPECT_EQ(body::cuMemPoolDestroy(own), CUDA_SUCCESS);
     EXPECT_EQ(all.pools_destroyed, 0u);
     EXPECT_EQ(all.used[2], always[2]);
@@ -264,7 +322,7 @@ TEST_F(IdleTest, APoolThatIsPutOffIsNobodysCurrentOne) {
 // ---- a warm worker's context ---------------------------------------------------------------------------------------
 struct WarmTest : testing::Test {
     Told all;
-    fake::Ground ground{fake::ground_base, (told = &all, driver())};
+    fake::Ground ground{fake::ground_base, driver_of(all)};
     Contexts& contexts = ground.session.contexts();
     const CUcontext warm = reinterpret_cast<CUcontext>(0x100), other = reinterpret_cast<CUcontext>(0x200);
     WarmTest() {

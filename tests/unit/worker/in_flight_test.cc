@@ -15,15 +15,20 @@ const CUstream one = reinterpret_cast<CUstream>(0x100), two = reinterpret_cast<C
 const Driver driver = [] {
     Driver d = fake::driver();
     d.cuStreamGetFlags = [](CUstream s, unsigned* flags) {
-        return *flags = s == waited_for ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING, CUDA_SUCCESS;
+        *flags = s == waited_for ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING;
+        return CUDA_SUCCESS;
     };
-    d.cuStreamGetCtx = [](CUstream, CUcontext* its) { return *its = context, CUDA_SUCCESS; };
+    d.cuStreamGetCtx = [](CUstream, CUcontext* its) {
+        *its = context;
+        return CUDA_SUCCESS;
+    };
     return d;
 }();
 
 TEST(InFlight, IsDoneWhenAFenceBehindItIsReached) {
     InFlight work(driver);
-    work.add(context, one), work.add(context, one);
+    work.add(context, one);
+    work.add(context, one);
     const InFlight::Mark first = work.mark(context, one);
     work.add(context, one);
     EXPECT_EQ(work.count(), 3u);
@@ -37,7 +42,10 @@ TEST(InFlight, IsDoneWhenAFenceBehindItIsReached) {
 
 TEST(InFlight, OfAStreamIsNotDoneByAnothersFence) {
     InFlight work(driver);
-    work.add(context, one), work.add(context, two), work.add(context, nullptr), work.add(other_context, nullptr);
+    work.add(context, one);
+    work.add(context, two);
+    work.add(context, nullptr);
+    work.add(other_context, nullptr);
     work.reached(work.mark(context, one));
     EXPECT_EQ(work.count(), 3u);
     work.reached(work.mark(context, CU_STREAM_LEGACY));  // the context's default stream, by its other name
@@ -46,7 +54,9 @@ TEST(InFlight, OfAStreamIsNotDoneByAnothersFence) {
 
 TEST(InFlight, OfStreamsThatTheDefaultOneWaitsForIsDoneWithIt) {
     InFlight work(driver);
-    work.add(context, waited_for), work.add(context, one), work.add(context, nullptr);
+    work.add(context, waited_for);
+    work.add(context, one);
+    work.add(context, nullptr);
     const InFlight::Mark mark = work.mark(context, nullptr);
     work.reached(work.mark(other_context, nullptr));
     EXPECT_EQ(work.count(), 3u);
@@ -83,7 +93,8 @@ TEST(InFlight, OfAMathLibraryIsItsHandlesStreams) {
 
 TEST(InFlight, OfNoStreamThatIsKnownIsDoneWhenAllIs) {
     InFlight work(driver);
-    work.add(), work.add(context, one);
+    work.add();
+    work.add(context, one);
     const InFlight::Mark mark = work.mark(context, one);
     work.all_done();
     EXPECT_EQ(work.count(), 0u);
@@ -96,9 +107,14 @@ TEST(InFlight, OfNoStreamThatIsKnownIsDoneWhenAllIs) {
 TEST(InFlight, OfAProgramThatWaitsInEachRoundStaysWithinARound) {
     fake::Ground ground;
     Session& session = ground.session;
-    const auto work = [&] { session.note_work(), session.count_work(nullptr); };
+    const auto work = [&] {
+        session.note_work();
+        session.count_work(nullptr);
+    };
     for (std::uint64_t round = 1; round <= 1000; ++round) {
-        work(), work(), work();
+        work();
+        work();
+        work();
         EXPECT_TRUE(session.promise({64, round}).ok());
         EXPECT_EQ(session.fences().write(nullptr), CUDA_SUCCESS);
         EXPECT_EQ(session.in_flight().count(), 3u);

@@ -30,11 +30,18 @@ CUfunction kernel(char name) { return reinterpret_cast<CUfunction>(static_cast<s
 
 CUresult launch(CUfunction f, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**,
                 void**) {
-    if (given->full) return --given->full, CUDA_ERROR_OUT_OF_MEMORY;
+    if (given->full) {
+        --given->full;
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     if (letter(f) == given->refused) return CUDA_ERROR_INVALID_VALUE;
-    return given->kernels += letter(f), CUDA_SUCCESS;
+    given->kernels += letter(f);
+    return CUDA_SUCCESS;
 }
-CUresult create(CUgraph* g, unsigned) { return *g = reinterpret_cast<CUgraph>(++given->handle), CUDA_SUCCESS; }
+CUresult create(CUgraph* g, unsigned) {
+    *g = reinterpret_cast<CUgraph>(++given->handle);
+    return CUDA_SUCCESS;
+}
 CUresult add(CUgraphNode* n, CUgraph g, const CUgraphNode*, std::size_t, const CUDA_KERNEL_NODE_PARAMS* p) {
     if (letter(p->func) == given->refused) return CUDA_ERROR_INVALID_VALUE;
     *n = reinterpret_cast<CUgraphNode>(++given->handle);
@@ -46,7 +53,8 @@ CUresult instantiate(CUgraphExec* e, CUgraph g, unsigned long long) {
     if (!given->graphs_work) return CUDA_ERROR_NOT_SUPPORTED;
     *e = reinterpret_cast<CUgraphExec>(++given->handle);
     given->execs[*e] = given->graphs[g];
-    return ++given->made, CUDA_SUCCESS;
+    ++given->made;
+    return CUDA_SUCCESS;
 }
 CUresult set(CUgraphExec, CUgraphNode n, const CUDA_KERNEL_NODE_PARAMS* p) {
     if (letter(p->func) == given->refused) return CUDA_ERROR_INVALID_VALUE;
@@ -61,7 +69,11 @@ CUresult launch_graph(CUgraphExec e, CUstream) {
     given->kernels += ')';
     return CUDA_SUCCESS;
 }
-CUresult destroy(CUgraphExec e) { return given->execs.erase(e), ++given->destroyed, CUDA_SUCCESS; }
+CUresult destroy(CUgraphExec e) {
+    given->execs.erase(e);
+    ++given->destroyed;
+    return CUDA_SUCCESS;
+}
 CUresult attribute(CUstream, CUstreamAttrID id, CUstreamAttrValue* value) {
     *value = {};
     if (given->window && id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW) value->accessPolicyWindow.num_bytes = 4096;
@@ -127,10 +139,16 @@ TEST_F(LaunchesTest, ChainsOfOneDoNotGrowInNumberForEver) {
     for (int i = 0; i < 10'000; ++i) taken(std::string(1, static_cast<char>('A' + i % 61)));
     EXPECT_EQ(all.made, 32u);
     for (std::uintptr_t i = 1; i <= 4000; ++i)
-        for (int round = 0; round < 64; ++round) take("a", reinterpret_cast<CUstream>(i << 12)), launches.flush();
+        for (int round = 0; round < 64; ++round) {
+            take("a", reinterpret_cast<CUstream>(i << 12));
+            launches.flush();
+        }
     EXPECT_EQ(all.made, 2048u);
     launches.forget(reinterpret_cast<CUstream>(std::uintptr_t{1} << 12));
-    for (int i = 0; i < 64; ++i) take("a", two), launches.flush();
+    for (int i = 0; i < 64; ++i) {
+        take("a", two);
+        launches.flush();
+    }
     EXPECT_EQ(all.made, 2049u);
 }
 TEST_F(LaunchesTest, AChainIsSetToOtherKernels) {
@@ -139,7 +157,10 @@ TEST_F(LaunchesTest, AChainIsSetToOtherKernels) {
     EXPECT_EQ(taken("bcda"), "(bcda)");
 }
 TEST_F(LaunchesTest, WhatComesAgainNeedsNoOtherKernelsSet) {
-    for (int i = 0; i < 500; ++i) taken("abcd"), taken("efgh");
+    for (int i = 0; i < 500; ++i) {
+        taken("abcd");
+        taken("efgh");
+    }
     all.set = 0;
     EXPECT_EQ(taken("abcd") + taken("efgh"), "(abcd)(efgh)");
     EXPECT_EQ(all.set, 0u);
@@ -150,7 +171,10 @@ TEST_F(LaunchesTest, ChainsDoNotGrowInNumberForEver) {
 }
 TEST_F(LaunchesTest, TheOrderInEachStreamStays) {
     for (int i = 0; i < 100; ++i) {
-        take("a", one), take("A", two), take("b", one), take("B", two);
+        take("a", one);
+        take("A", two);
+        take("b", one);
+        take("B", two);
         if (i % 7 == 0) launches.flush();
     }
     launches.flush();
@@ -167,7 +191,11 @@ TEST_F(LaunchesTest, ChainsAreOfManyStreamsThatTakeTurns) {
     EXPECT_GE(all.made, 16u);
 }
 TEST_F(LaunchesTest, TheDefaultStreamKeepsItsPlaceAmongOthers) {
-    take("a", one), take("b", nullptr), take("c", one), take("d", CU_STREAM_LEGACY), take("e", nullptr);
+    take("a", one);
+    take("b", nullptr);
+    take("c", one);
+    take("d", CU_STREAM_LEGACY);
+    take("e", nullptr);
     launches.flush();
     EXPECT_EQ(all.kernels, "abcde");
 }
@@ -207,7 +235,8 @@ TEST_F(LaunchesTest, OneThatFindsNoMemoryMayTakeTheChainsWithIt) {
     ground.session.deferred().note_work();
     make_chains();
     ground.session.deferred().unload(reinterpret_cast<CUmodule>(0x400));
-    all.refused = 'x', all.full = 1;
+    all.refused = 'x';
+    all.full = 1;
     EXPECT_EQ(taken("aaxaaaaaaa"), "aaaaaaaaa");  // the first alone, because of its neighbour; it makes room
     EXPECT_EQ(all.destroyed, all.made);
     EXPECT_EQ(ground.status.posted_count, 1u);

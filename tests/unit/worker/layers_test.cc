@@ -21,9 +21,13 @@ std::uint64_t given = 0x10000000;  // addresses
 
 CUresult real_alloc(CUdeviceptr* address, std::size_t) {
     passed += "driver ";
-    return *address = given += mib, CUDA_SUCCESS;
+    *address = given += mib;
+    return CUDA_SUCCESS;
 }
-CUresult real_free(CUdeviceptr) { return passed += "free ", CUDA_SUCCESS; }
+CUresult real_free(CUdeviceptr) {
+    passed += "free ";
+    return CUDA_SUCCESS;
+}
 // An allocator that takes a block of two MiB of its own for each that it is asked for.
 CUresult memory_alloc(CUdeviceptr* address, std::size_t) {
     passed += "memory ";
@@ -39,8 +43,14 @@ struct LayersTest : testing::Test, Granter {
         passed.clear();
         table.cuMemAlloc_v2 = real_alloc;
         table.cuMemFree_v2 = real_free;
-        table.cuCtxGetDevice = [](CUdevice* device) { return *device = 0, CUDA_SUCCESS; };
-        table.cuCtxGetCurrent = [](CUcontext* context) { return *context = nullptr, CUDA_SUCCESS; };
+        table.cuCtxGetDevice = [](CUdevice* device) {
+            *device = 0;
+            return CUDA_SUCCESS;
+        };
+        table.cuCtxGetCurrent = [](CUcontext* context) {
+            *context = nullptr;
+            return CUDA_SUCCESS;
+        };
         layers.emplace(table);
     }
     void put_memory() {

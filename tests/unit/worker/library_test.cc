@@ -46,7 +46,8 @@ struct Blas : Loopback {
     Blas() {
         EXPECT_TRUE((call<Op::cublasCreate_v2>(&handle).ok()));
         ground.session.libraries().functions().cublasSetPointerMode_v2 = [](cublasHandle_t, cublasPointerMode_t mode) {
-            return seen.mode = mode, CUBLAS_STATUS_SUCCESS;
+            seen.mode = mode;
+            return CUBLAS_STATUS_SUCCESS;
         };
         ground.session.libraries().functions().cublasSscal_v2 = [](cublasHandle_t, std::int64_t, const float* by,
                                                                    float*, std::int64_t) {

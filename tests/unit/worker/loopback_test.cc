@@ -174,7 +174,8 @@ TEST_F(Loopback, MemoryInAStructIsNamedByTheAddressAtWhichTheDeviceFindsIt) {
     EXPECT_EQ(batch[0].writeValue.address, programs);  // the program's own stays as it was
     CUDA_RESOURCE_DESC d{};
     d.resType = CU_RESOURCE_TYPE_LINEAR;
-    d.res.linear.devPtr = programs, d.res.linear.sizeInBytes = 4096;
+    d.res.linear.devPtr = programs;
+    d.res.linear.sizeInBytes = 4096;
     CUsurfObject surface = 0;
     EXPECT_TRUE((call<Op::cuSurfObjectCreate>(&surface, static_cast<const CUDA_RESOURCE_DESC*>(&d)).ok()));
 }
@@ -206,13 +207,18 @@ struct GraphMemory : Loopback {
         d.cuGraphAddMemAllocNode = [](CUgraphNode* node, CUgraph, const CUgraphNode*, std::size_t,
                                       CUDA_MEM_ALLOC_NODE_PARAMS* p) {
             *node = reinterpret_cast<CUgraphNode>(fake::World::current().give());
-            return p->dptr = promised, CUDA_SUCCESS;
+            p->dptr = promised;
+            return CUDA_SUCCESS;
         };
-        d.cuMemAllocAsync = [](CUdeviceptr* p, std::size_t, CUstream) { return *p = promised, CUDA_SUCCESS; };
+        d.cuMemAllocAsync = [](CUdeviceptr* p, std::size_t, CUstream) {
+            *p = promised;
+            return CUDA_SUCCESS;
+        };
         d.cuStreamGetCaptureInfo_v3 = [](CUstream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph* graph,
                                          const CUgraphNode**, const CUgraphEdgeData**, std::size_t*) {
             *status = capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
-            return *graph = capturing, CUDA_SUCCESS;
+            *graph = capturing;
+            return CUDA_SUCCESS;
         };
         d.cuStreamEndCapture = [](CUstream, CUgraph* graph) {
             *graph = std::exchange(capturing, nullptr);
@@ -286,8 +292,11 @@ struct Textures : Loopback {
         CUDA_RESOURCE_DESC d{};
         d.resType = CU_RESOURCE_TYPE_PITCH2D;
         auto& p = d.res.pitch2D;
-        p.format = CU_AD_FORMAT_FLOAT, p.numChannels = 4;
-        p.width = 32, p.height = 3, p.pitchInBytes = 1024;
+        p.format = CU_AD_FORMAT_FLOAT;
+        p.numChannels = 4;
+        p.width = 32;
+        p.height = 3;
+        p.pitchInBytes = 1024;
         p.devPtr = world.memory + world.memory_bytes - (2 * 1024 + 32 * 16);
         return d;
     }
@@ -319,7 +328,9 @@ TEST_F(Textures, OfRowsOfSmallerElementsNeedLess) {
     const auto bytes = [&](CUarray_format format, unsigned channels) {
         CUDA_RESOURCE_DESC d = rows();
         auto& p = d.res.pitch2D;
-        p.format = format, p.numChannels = channels, p.height = 1;
+        p.format = format;
+        p.numChannels = channels;
+        p.height = 1;
         for (std::size_t n = 1; n <= 16; ++n) {
             p.devPtr = world.memory + world.memory_bytes - 32 * n;
             if (create(d) == CUDA_SUCCESS) return n;
@@ -347,10 +358,17 @@ TEST_F(Textures, OfRowsWhoseSizesOverflowAreRefused) {
 struct Boxes : Loopback {
     CUDA_MEMCPY3D box() {
         CUDA_MEMCPY3D c{};
-        c.srcMemoryType = CU_MEMORYTYPE_HOST, c.srcHost = reinterpret_cast<const void*>(region(0x1000));
-        c.srcPitch = 256, c.srcHeight = 8;
-        c.dstMemoryType = CU_MEMORYTYPE_DEVICE, c.dstDevice = world.memory, c.dstPitch = 256, c.dstHeight = 8;
-        c.WidthInBytes = 100, c.Height = 8, c.Depth = 4;
+        c.srcMemoryType = CU_MEMORYTYPE_HOST;
+        c.srcHost = reinterpret_cast<const void*>(region(0x1000));
+        c.srcPitch = 256;
+        c.srcHeight = 8;
+        c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+        c.dstDevice = world.memory;
+        c.dstPitch = 256;
+        c.dstHeight = 8;
+        c.WidthInBytes = 100;
+        c.Height = 8;
+        c.Depth = 4;
         return c;
     }
     Verdict copy(const CUDA_MEMCPY3D& c) { return call<Op::cuMemcpy3DAsync_v2>(&c, CUstream{}); }
@@ -401,7 +419,8 @@ TEST_F(Boxes, OfAKindThatTheLibraryNeverSendsAreALie) {
 
 TEST_F(Boxes, MayRideInTheCommandPackedWithoutGaps) {
     CUDA_MEMCPY3D c = box();
-    c.srcMemoryType = CU_MEMORYTYPE_DEVICE, c.srcDevice = world.memory;  // the device's side stands on both
+    c.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    c.srcDevice = world.memory;  // the device's side stands on both
     std::vector<std::byte> packed(100 * 8 * 4);
     const void* bytes = packed.data();
     EXPECT_TRUE((call<Op::box_in>(&c, bytes, packed.size(), CUstream{}).ok()));
@@ -417,7 +436,8 @@ TEST_F(Boxes, ThatRideInACommandOfAnotherSizeAreRefused) {
         return in == CUDA_ERROR_INVALID_VALUE && out == CUDA_ERROR_INVALID_VALUE;
     };
     CUDA_MEMCPY3D c = box();
-    c.srcMemoryType = CU_MEMORYTYPE_DEVICE, c.srcDevice = world.memory;
+    c.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    c.srcDevice = world.memory;
     EXPECT_TRUE(refused(c, packed.size() - 1));
     EXPECT_TRUE(refused(c, 0));
     c.Height = std::size_t{1} << 63;  // times 100 times 4: 0 in 64 bits
@@ -487,7 +507,8 @@ TEST_F(Loopback, ATruncatedRequestIsALieAndReachesNoDriver) {
 }
 TEST_F(Loopback, RandomRequestsNeverLeadTheDriverAstray) {  // the fake aborts at a handle that is not its own
     std::mt19937_64 random(7);
-    stream(), graph();
+    stream();
+    graph();
     const auto before = world.calls;
     auto arguments = std::make_unique<sample::Arguments>();
     using Request = std::vector<std::byte> (*)(sample::Guest&, sample::Arguments&);

@@ -68,7 +68,8 @@ TEST_F(Searched, CodeThatIsTooMuchToWaitIsFoundToo) {
     const auto nothing = image(text), prints = image(text + "vprintf");
     for (const auto& before : {nothing, image("nothing")}) {
         PrintSearch search(status);
-        search.add(nothing), search.add(before);
+        search.add(nothing);
+        search.add(before);
         search.add(prints);
         await_end_of(search);
         EXPECT_TRUE(search.may_print());

@@ -19,12 +19,21 @@ struct QuotaTest : testing::Test, Granter {
 
     static Driver driver() {
         Driver driver;
-        driver.cuCtxGetDevice = [](CUdevice* device) { return *device = 0, CUDA_SUCCESS; };
-        driver.cuCtxGetCurrent = [](CUcontext* context) { return *context = nullptr, CUDA_SUCCESS; };
+        driver.cuCtxGetDevice = [](CUdevice* device) {
+            *device = 0;
+            return CUDA_SUCCESS;
+        };
+        driver.cuCtxGetCurrent = [](CUcontext* context) {
+            *context = nullptr;
+            return CUDA_SUCCESS;
+        };
         return driver;
     }
     CUresult allocate(std::uint64_t bytes, CUresult answer = CUDA_SUCCESS) {
-        return quota.allocate(bytes, [&](std::uint64_t& name) { return name = ++names, answer; });
+        return quota.allocate(bytes, [&](std::uint64_t& name) {
+            name = ++names;
+            return answer;
+        });
     }
     std::uint64_t counted() const { return sheet.device_memory[0]; }
 
@@ -65,19 +74,32 @@ CUcontext context = reinterpret_cast<CUcontext>(1);
 
 Driver driver() {
     Driver d;
-    d.cuCtxGetDevice = [](CUdevice* device) { return *device = 0, CUDA_SUCCESS; };
-    d.cuCtxGetCurrent = [](CUcontext* current) { return *current = context, CUDA_SUCCESS; };
-    d.cuMemAlloc_v2 = [](CUdeviceptr* p, std::size_t) { return *p = next++, CUDA_SUCCESS; };
+    d.cuCtxGetDevice = [](CUdevice* device) {
+        *device = 0;
+        return CUDA_SUCCESS;
+    };
+    d.cuCtxGetCurrent = [](CUcontext* current) {
+        *current = context;
+        return CUDA_SUCCESS;
+    };
+    d.cuMemAlloc_v2 = [](CUdeviceptr* p, std::size_t) {
+        *p = next++;
+        return CUDA_SUCCESS;
+    };
     d.cuMemAllocPitch_v2 = [](CUdeviceptr* p, std::size_t* pitch, std::size_t, std::size_t, unsigned) {
-        return *p = next++, *pitch = 512, CUDA_SUCCESS;
+        *p = next++;
+        *pitch = 512;
+        return CUDA_SUCCESS;
     };
     d.cuMemFree_v2 = [](CUdeviceptr) { return CUDA_SUCCESS; };
     d.cuArrayCreate_v2 = [](CUarray* a, const CUDA_ARRAY_DESCRIPTOR*) {
-        return *a = reinterpret_cast<CUarray>(next++), CUDA_SUCCESS;
+        *a = reinterpret_cast<CUarray>(next++);
+        return CUDA_SUCCESS;
     };
     d.cuArrayDestroy = [](CUarray) { return CUDA_SUCCESS; };
     d.cuMemCreate = [](CUmemGenericAllocationHandle* h, std::size_t, const CUmemAllocationProp*, unsigned long long) {
-        return *h = next++, CUDA_SUCCESS;
+        *h = next++;
+        return CUDA_SUCCESS;
     };
     d.cuMemRelease = [](CUmemGenericAllocationHandle) { return CUDA_SUCCESS; };
     d.cuMemMap = [](CUdeviceptr, std::size_t, std::size_t, CUmemGenericAllocationHandle, unsigned long long) {

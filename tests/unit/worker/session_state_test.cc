@@ -29,9 +29,14 @@ struct Kept : Granter {
     std::unique_ptr<char[]> memory{new char[BARCUDA_CHANNEL_SIZE]()};
     Channel channel;
     std::uint64_t next = 8 * granule;
-    Kept() { channel.memory = memory.get(), channel.offset = channel_offset; }
+    Kept() {
+        channel.memory = memory.get();
+        channel.offset = channel_offset;
+    }
     CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& got) override {
-        offset = next, got = bytes, next += bytes;
+        offset = next;
+        got = bytes;
+        next += bytes;
         return CUDA_SUCCESS;
     }
     void release(std::uint64_t, std::uint64_t) override {}
@@ -145,7 +150,10 @@ struct Client {
         barcuda_calls& page = kept.channel.calls();
         const std::uint64_t before = observe(page.asked);
         std::atomic<bool> returned = false;
-        std::jthread gpu([&] { Calls::run(Calls::as_data(function)), returned = true; });
+        std::jthread gpu([&] {
+            Calls::run(Calls::as_data(function));
+            returned = true;
+        });
         while (observe(page.asked) == before && !returned) std::this_thread::yield();
         publish(page.done, observe(page.asked));
         gpu.join();

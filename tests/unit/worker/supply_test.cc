@@ -22,9 +22,14 @@ struct Half : fake::Ground {
     unsigned full = 0;  // this many grants fail; then another client has released its memory
     CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& got) override {
         asked.push_back(std::chrono::steady_clock::now());
-        if (full) return --full, CUDA_ERROR_OUT_OF_MEMORY;
+        if (full) {
+            --full;
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        }
         if (next + bytes > Ground::bytes) return CUDA_ERROR_OUT_OF_MEMORY;
-        offset = next, got = bytes, next += bytes;
+        offset = next;
+        got = bytes;
+        next += bytes;
         return CUDA_SUCCESS;
     }
     void release(std::uint64_t, std::uint64_t) override {}
