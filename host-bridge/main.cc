@@ -76,16 +76,16 @@ int main(int argc, char** argv) {
     app.add_option_function<std::string>(
         "--group",
         [&](const std::string& text) {
-            if (const std::string e = barcuda::read_group(text, options.access.group); !e.empty())
-                throw CLI::ValidationError("--group", e);
+            if (const barcuda::Failure e = barcuda::read_group(text, options.access.group))
+                throw CLI::ValidationError("--group", e.text());
         },
         "the group of the region's file and of the doorbell, by name or number: QEMU's, kvm for instance (default: "
         "this process's)");
     app.add_option_function<std::string>(
         "--mode",
         [&](const std::string& text) {
-            if (const std::string e = barcuda::read_mode(text, options.access.mode); !e.empty())
-                throw CLI::ValidationError("--mode", e);
+            if (const barcuda::Failure e = barcuda::read_mode(text, options.access.mode))
+                throw CLI::ValidationError("--mode", e.text());
         },
         "their mode: 0600, 0640 or 0660 (default: 0660 with --group; without: 0660 less the umask)");
     app.add_option("--device", options.device,

@@ -36,10 +36,10 @@ void Acceptor::admit(const std::vector<Client*>& waiting, const std::function<vo
             tell_of_waiting(answer, process, now);
             continue;
         }
-        const std::string refusal = serve(*client);
-        if (!refusal.empty()) client->end(Client::Ending::refused, refusal);
+        const Failure refusal = serve(*client);
+        if (refusal) client->end(Client::Ending::refused, refusal.text());
         clients_.serve(*client);
-        if (!refusal.empty()) continue;
+        if (refusal) continue;
         log::info("channel {}: client admitted, worker {}: {}", client->slot(), client->worker->pid(),
                   client->record.text());
         arrived(*client);
@@ -59,7 +59,7 @@ void Acceptor::tell_of_waiting(Admissions::Answer answer, std::uint32_t process,
 }
 
 // Guest memory: copied, and the copy checked.
-std::string Acceptor::devices_of(const Client& client, std::vector<int>& devices) const {
+Failure Acceptor::devices_of(const Client& client, std::vector<int>& devices) const {
     devices.resize(std::min<std::uint32_t>(observe(client.page().device_count), BARCUDA_MAX_DEVICES));
     for (std::size_t i = 0; i < devices.size(); ++i) {
         devices[i] = observe(client.page().devices[i]);
@@ -71,7 +71,7 @@ std::string Acceptor::devices_of(const Client& client, std::vector<int>& devices
 }
 
 // The same. Its worker maps the client's memory there, and nowhere else.
-std::string Acceptor::base_of(const Client& client, std::uint64_t& base) const {
+Failure Acceptor::base_of(const Client& client, std::uint64_t& base) const {
     const Shape& shape = clients_.shape();
     base = barcuda::base_of(observe(client.page().base), shape.base);
     const Error e = check_base(base, shape.size, "the client's region", shape.windows);
@@ -79,12 +79,12 @@ std::string Acceptor::base_of(const Client& client, std::uint64_t& base) const {
 }
 
 // Its worker is one whose driver shows these devices alone, in this order.
-std::string Acceptor::serve(Client& client) {
+Failure Acceptor::serve(Client& client) {
     const std::uint32_t slot = client.slot();
     client.introduce();
     std::vector<int> devices;
-    if (std::string why = devices_of(client, devices); !why.empty()) return why;
-    if (std::string why = base_of(client, client.base); !why.empty()) return why;
+    if (const Failure why = devices_of(client, devices)) return why;
+    if (const Failure why = base_of(client, client.base)) return why;
     if (!limits_.has_a_channel_left())
         return fmt::format("the guest has as many clients as it may have ({})", limits_.of_guest(Limit::channels));
     auto worker = pool_.take(devices, [&](std::uint64_t bytes) { return bytes <= limits_.room(slot); });

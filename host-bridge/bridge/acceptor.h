@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/bucket.h"
+#include "base/failure.h"
 #include "host-bridge/between/probe.h"
 #include "host-bridge/bridge/admissions.h"
 #include "host-bridge/bridge/books.h"
@@ -35,11 +36,11 @@ class Acceptor {
 
   private:
     // Gives the client a worker. Returns why not; empty: it has one.
-    std::string serve(Client& client);
+    Failure serve(Client& client);
     void assign(Client& client);
     void tell_of_waiting(Admissions::Answer answer, std::uint32_t process, Clock::time_point now);
-    std::string devices_of(const Client& client, std::vector<int>& devices) const;
-    std::string base_of(const Client& client, std::uint64_t& base) const;
+    Failure devices_of(const Client& client, std::vector<int>& devices) const;
+    Failure base_of(const Client& client, std::uint64_t& base) const;
 
     Clients& clients_;
     Pool& pool_;

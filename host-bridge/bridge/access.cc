@@ -23,7 +23,7 @@ template <class T> bool whole_number(const std::string& text, int base, T& numbe
 
 }  // namespace
 
-std::string Access::give(int fd, const std::string& name) const {
+Failure Access::give(int fd, const std::string& name) const {
     if (!*this) return {};
     struct stat st {};
     if (fstat(fd, &st) != 0) return fmt::format("{}: {}", name, strerror(errno));
@@ -36,7 +36,7 @@ std::string Access::give(int fd, const std::string& name) const {
     return {};
 }
 
-std::string Access::give(const std::string& path) const {
+Failure Access::give(const std::string& path) const {
     const File made(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat st {};
     if (!made || fstat(made.fd(), &st) != 0) return fmt::format("{}: {}", path, strerror(errno));
@@ -45,25 +45,25 @@ std::string Access::give(const std::string& path) const {
     return give(made.fd(), path);
 }
 
-std::string read_group(const std::string& text, std::optional<gid_t>& group) {
+Failure read_group(const std::string& text, std::optional<gid_t>& group) {
     gid_t number = 0;
     if (whole_number(text, 10, number) && number != static_cast<gid_t>(-1)) {
         group = number;
-        return "";
+        return {};
     }
     if (const ::group* const known = getgrnam(text.c_str())) {
         group = known->gr_gid;
-        return "";
+        return {};
     }
     return text + ": there is no such group";
 }
 
-std::string read_mode(const std::string& text, std::optional<mode_t>& mode) {
+Failure read_mode(const std::string& text, std::optional<mode_t>& mode) {
     unsigned number = 0;
     if (!whole_number(text, 8, number) || (number != 0600 && number != 0640 && number != 0660))
         return text + ": a mode is 0600, 0640 or 0660, since other users must not reach the region";
     mode = static_cast<mode_t>(number);
-    return "";
+    return {};
 }
 
 }  // namespace barcuda

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "base/failure.h"
+
 namespace barcuda {
 
 struct Access {
@@ -15,13 +17,13 @@ struct Access {
     explicit operator bool() const { return group || mode; }
     // Sets them for the file behind `fd` (O_PATH is enough); `name` is for messages. Returns what is wrong; empty:
     // nothing.
-    std::string give(int fd, const std::string& name) const;
-    std::string give(const std::string& path) const;  // of a socket that this process has just made
+    Failure give(int fd, const std::string& name) const;
+    Failure give(const std::string& path) const;  // of a socket that this process has just made
 };
 
 // Reads what the operator typed. Returns what is wrong; empty: nothing. Modes are 0600, 0640 and 0660: other users get
 // nothing.
-std::string read_group(const std::string& text, std::optional<gid_t>& group);
-std::string read_mode(const std::string& text, std::optional<mode_t>& mode);
+Failure read_group(const std::string& text, std::optional<gid_t>& group);
+Failure read_mode(const std::string& text, std::optional<mode_t>& mode);
 
 }  // namespace barcuda

@@ -37,16 +37,16 @@ void await_end(const WorkerProcess& worker) {
 }  // namespace
 
 // Everything before the first client. Returns what is wrong.
-std::string Bridge::start() {
+Failure Bridge::start() {
     Startup startup(ground_, signals_.fd());
-    if (std::string e = startup.check(); !e.empty()) return e;
-    if (std::string e = startup.find_devices(); !e.empty()) return e;
-    if (std::string e = startup.open_region(); !e.empty()) return e;
+    if (const Failure e = startup.check()) return e;
+    if (const Failure e = startup.find_devices()) return e;
+    if (const Failure e = startup.open_region()) return e;
     place_ = Place(ground_.options.region, ground_.region.fd());
     desks_.emplace(ground_, loop_, monitoring_, since_);
-    if (std::string e = startup.start_driver(desks_->launcher, desks_->pool); !e.empty()) return e;
-    if (std::string e = startup.open_to_tools(); !e.empty()) return e;
-    if (std::string e = startup.publish_devices(); !e.empty()) return e;
+    if (const Failure e = startup.start_driver(desks_->launcher, desks_->pool)) return e;
+    if (const Failure e = startup.open_to_tools()) return e;
+    if (const Failure e = startup.publish_devices()) return e;
     const std::string& expected = ground_.options.expected;
     desks_->pool.expect(expected.empty() ? ground_.host.every : devices_seen(ground_.host.devices, expected.c_str()));
     return {};
@@ -58,13 +58,13 @@ int Bridge::run() {
     for (int s : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, s);
     sigprocmask(SIG_BLOCK, &signals, nullptr);
     signals_ = File(signalfd(-1, &signals, SFD_CLOEXEC));
-    if (const std::string error = start(); !error.empty()) {
+    if (const Failure error = start()) {
         pollfd told{signals_.fd(), POLLIN, 0};
         if (poll(&told, 1, 0) > 0) {
             log::info("stopped before it served");
             return 0;
         }
-        log::critical("{}", error);
+        log::critical("{}", error.text());
         return 1;
     }
     opens_ = File(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));

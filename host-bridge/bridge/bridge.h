@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "base/failure.h"
 #include "base/message.h"
 #include "host-bridge/bridge/client.h"
 #include "host-bridge/bridge/desks.h"
@@ -39,7 +40,7 @@ class Bridge {
 
   private:
     using Clock = std::chrono::steady_clock;
-    std::string start();
+    Failure start();
     void announce();
     void listen();
     void serve();

@@ -61,7 +61,7 @@ Control::~Control() {
     if (!path_.empty()) unlink(path_.c_str());
 }
 
-std::string Control::open(int region) {
+Failure Control::open(int region) {
     struct stat st {};
     std::uint64_t number = 0;
     File listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

@@ -9,6 +9,7 @@
 #include <list>
 #include <string>
 
+#include "base/failure.h"
 #include "base/message.h"
 #include "host-bridge/between/limits_link.h"
 #include "host-bridge/between/list_link.h"
@@ -24,7 +25,7 @@ class Control {
     ~Control();
     Control(const Control&) = delete;
     // Returns why there is none; empty: it is open.
-    std::string open(int region);
+    Failure open(int region);
     struct Answers {  // each fills in a reply
         std::function<void(const LimitRequest&, LimitReply&, const ucred& by)> limits;
         std::function<void(const ListRequest&, ListReply&, const ucred& by)> list;

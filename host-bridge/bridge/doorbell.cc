@@ -53,7 +53,7 @@ bool Doorbell::adopt(const std::string& path, int region, const Kept& kept) {
     return true;
 }
 
-std::string Doorbell::open(const std::string& path, int region, const Kept& kept) {
+Failure Doorbell::open(const std::string& path, int region, const Kept& kept) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.size() >= sizeof address.sun_path)

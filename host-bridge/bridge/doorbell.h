@@ -11,6 +11,7 @@
 #include <functional>
 #include <string>
 
+#include "base/failure.h"
 #include "base/message.h"
 #include "host-bridge/bridge/kept.h"
 #include "host-bridge/bridge/visitor.h"
@@ -25,7 +26,7 @@ class Doorbell {
     Doorbell& operator=(const Doorbell&) = delete;
 
     // Listens at this path for the QEMU that will map `region`. Returns what is wrong; empty: QEMU may come.
-    std::string open(const std::string& path, int region, const Kept& kept);
+    Failure open(const std::string& path, int region, const Kept& kept);
     // Goes on with the doorbell of an earlier bridge, and with the QEMU that is there. False: there was none.
     bool adopt(const std::string& path, int region, const Kept& kept);
     explicit operator bool() const { return static_cast<bool>(listener_); }

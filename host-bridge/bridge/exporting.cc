@@ -27,7 +27,7 @@ Exporting::~Exporting() {
     if (listener_ && options_.address.starts_with('/')) unlink(options_.address.c_str());
 }
 
-std::string Exporting::open(const MetricsOptions& options, const std::string& region, const Kept& kept) {
+Failure Exporting::open(const MetricsOptions& options, const std::string& region, const Kept& kept) {
     if (options.address.empty()) return {};
     options_ = options;
     std::error_code ec;
@@ -37,7 +37,8 @@ std::string Exporting::open(const MetricsOptions& options, const std::string& re
     if (listener_) return {};
     listener_ = listen_at(options.address, error);
     if (listener_) kept.keep("metrics", listener_.fd());
-    return error.empty() ? "" : "--metrics " + error;
+    if (!listener_) return "--metrics " + error;
+    return {};
 }
 
 void Exporting::launch() {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <string>
 
+#include "base/failure.h"
 #include "base/message.h"
 
 #include "host-bridge/bridge/kept.h"
@@ -24,7 +25,7 @@ class Exporting {
     using Clock = std::chrono::steady_clock;
     ~Exporting();
     // Why there is none; empty: the address is ours, or none is wished for.
-    std::string open(const MetricsOptions& options, const std::string& region, const Kept& kept);
+    Failure open(const MetricsOptions& options, const std::string& region, const Kept& kept);
     void look(Clock::time_point now = Clock::now());
     pid_t pid() const { return pid_; }  // of the exporter; -1: none
 

@@ -78,7 +78,7 @@ void Ledger::begin(const Shape& shape) {
     head.whole = 1;
 }
 
-std::string Ledger::make(const Shape& shape) {
+Failure Ledger::make(const Shape& shape) {
     const std::size_t bytes = Places(shape).end;
     file_ = File(memfd_create("barcuda-books", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!file_ || ftruncate(file_.fd(), static_cast<off_t>(bytes)) != 0 || fcntl(file_.fd(), F_ADD_SEALS, seals) != 0 ||
@@ -88,7 +88,7 @@ std::string Ledger::make(const Shape& shape) {
     return {};
 }
 
-std::string Ledger::open(File file) {
+Failure Ledger::open(File file) {
     struct stat there {};
     if (fstat(file.fd(), &there) != 0) return system_error("the bridge's books cannot be read");
     const auto size = static_cast<std::size_t>(there.st_size);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/failure.h"
 #include "base/message.h"
 #include "host-bridge/between/records.h"
 #include "host-bridge/between/shared.h"
@@ -39,9 +40,9 @@ class Ledger {
     ~Ledger();
 
     // Makes a new one. Returns what is wrong; empty: nothing.
-    std::string make(const Shape& shape);
+    Failure make(const Shape& shape);
     // Opens an earlier bridge's. Returns why this bridge cannot read it; empty: it can.
-    std::string open(File file);
+    Failure open(File file);
     // A new one that ends with the process, for tests. Its children see it.
     static Ledger anonymous(const Shape& shape);
 

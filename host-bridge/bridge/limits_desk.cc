@@ -163,7 +163,7 @@ void LimitsDesk::look_at_turns(Client& client) {
 // ---- `barcuda limit`
 
 // Returns an error text, or nothing.
-std::string LimitsDesk::change_share(const LimitRequest& request) {
+Failure LimitsDesk::change_share(const LimitRequest& request) {
     turns::Share wanted = rules_.share;
     if (request.weight_given) wanted.weight = request.share.weight;
     if (request.priority_given) wanted.priority = request.share.priority;
@@ -211,7 +211,7 @@ std::vector<Client*> LimitsDesk::named(const LimitRequest& request) const {
     return all;
 }
 
-std::string LimitsDesk::refusal(const LimitRequest& request, const std::vector<Client*>& named) const {
+Failure LimitsDesk::refusal(const LimitRequest& request, const std::vector<Client*>& named) const {
     const Of of_whom = whose(request);
     for (unsigned i = 0; i < limit_count; ++i)
         if (const AboutLimit& its = about(static_cast<Limit>(i)); request.given[i] && !its.is(of_whom))
@@ -225,10 +225,10 @@ std::string LimitsDesk::refusal(const LimitRequest& request, const std::vector<C
 void LimitsDesk::serve(const LimitRequest& request, LimitReply& reply, const ucred& by) {
     const auto refuse = [&](const std::string& why) { why.copy(reply.error, sizeof reply.error - 1); };
     const std::vector<Client*> clients = named(request);
-    if (const std::string why = refusal(request, clients); !why.empty()) return refuse(why);
+    if (const Failure why = refusal(request, clients)) return refuse(why.text());
     if (request.weight_given || request.priority_given) {
         const turns::Share before = rules_.share;
-        if (const std::string why = change_share(request); !why.empty()) return refuse(why);
+        if (const Failure why = change_share(request)) return refuse(why.text());
         log::info("limits: {} -> {} (user {}, pid {})", text_of(before), text_of(rules_.share), by.uid, by.pid);
     }
     if (request.whose != LimitRequest::nobodys)

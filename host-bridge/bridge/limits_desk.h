@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/failure.h"
 #include "host-bridge/between/limits.h"
 #include "host-bridge/between/limits_link.h"
 #include "host-bridge/between/probe.h"
@@ -61,9 +62,9 @@ class LimitsDesk {
   private:
     void restore();
     void write_down() const;
-    std::string refusal(const LimitRequest& request, const std::vector<Client*>& named) const;
+    Failure refusal(const LimitRequest& request, const std::vector<Client*>& named) const;
     std::vector<Client*> named(const LimitRequest& request) const;
-    std::string change_share(const LimitRequest& request);
+    Failure change_share(const LimitRequest& request);
     void change(const LimitRequest& request, Client* one, const ucred& by);
     void describe(const Client& client, LimitRow& row) const;
 

@@ -36,7 +36,7 @@ void say_that_memory_is_gone(int) {
 }
 
 // A wrapper is words for a shell. Checks whether there is a program with the name of the first word.
-std::string check_wrapper(const std::string& wrapper) {
+Failure check_wrapper(const std::string& wrapper) {
     const pid_t child = fork();
     if (child == 0) {
         execl("/bin/sh", "sh", "-c", ("set -- " + wrapper + "\ncommand -v -- \"$1\" > /dev/null").c_str(), nullptr);
@@ -67,22 +67,22 @@ std::size_t Startup::files_of_each(std::size_t clients, unsigned most_warm, rlim
     return all.rlim_cur < needed + clients ? 1 : std::min<std::size_t>(most, (all.rlim_cur - needed) / clients);
 }
 
-std::string Startup::check() {
+Failure Startup::check() {
     if (!options_.user.empty())
-        if (const Failure e = cage::step_down(options_.user, options_.cage.own)) return e.text();
+        if (const Failure e = cage::step_down(options_.user, options_.cage.own)) return e;
     if (ground_.kept) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of user has ended that
         cage::Groups::move_too(getppid());
     }
     if (!options_.wrapper.empty())
-        if (std::string e = check_wrapper(options_.wrapper); !e.empty()) return e;
+        if (const Failure e = check_wrapper(options_.wrapper)) return e;
     signal(SIGBUS, say_that_memory_is_gone);
     if (ground_.kept.take("books")) return {};
     if (const char* e = trace::begin_run()) return fmt::format("BARCUDA_TRACE={}: {}", getenv("BARCUDA_TRACE"), e);
     return {};
 }
 
-std::string Startup::find_devices() {
+Failure Startup::find_devices() {
     HostDevices& devices = ground_.host.devices;
     // A program whose list names a part of a GPU that is not here sees no device; the bridge then looks without that
     // list.
@@ -102,7 +102,7 @@ std::string Startup::find_devices() {
     return devices.error;
 }
 
-std::string Startup::open_region() {
+Failure Startup::open_region() {
     HostRegion& region = ground_.region;
     Format format;
     format.size = options_.size ? options_.size : access(options_.region.c_str(), F_OK) == 0 ? 0 : 4ull << 30;
@@ -112,7 +112,7 @@ std::string Startup::open_region() {
     format.rows = row_identities();
     ground_.adopted = adopt_region(format);
     if (!ground_.adopted)
-        if (std::string e = make_region(format); !e.empty()) return e;
+        if (const Failure e = make_region(format)) return e;
     if (options_.share.weight || !options_.turns.empty()) {
         const auto owner = static_cast<std::uint32_t>(ground_.kept ? getppid() : getpid());
         const std::string book =
@@ -122,9 +122,8 @@ std::string Startup::open_region() {
     }
     if (options_.doorbell.empty()) return {};
     if (ground_.doorbell.adopt(options_.doorbell, region.fd(), ground_.kept)) return {};
-    std::string e = ground_.doorbell.open(options_.doorbell, region.fd(), ground_.kept);
-    if (e.empty() && options_.access) e = options_.access.give(options_.doorbell);
-    return e;
+    if (Failure e = ground_.doorbell.open(options_.doorbell, region.fd(), ground_.kept)) return e;
+    return options_.access ? options_.access.give(options_.doorbell) : Failure();
 }
 
 // An earlier bridge of this keeper was killed. What it served goes on, or else all of it ends, as with a bridge that
@@ -134,9 +133,9 @@ bool Startup::adopt_region(const Format& format) {
     File books = kept.take("books");
     const File file = kept.take("region");
     if (!books && !file) return false;
-    std::string why = "its books are gone";
+    Failure why = "its books are gone";
     if (books && file) why = ground_.ledger.open(std::move(books));
-    if (why.empty()) {
+    if (!why) {
         const Ledger::Head& head = ground_.ledger.head();
         const auto clients = ground_.ledger.clients().records;
         Format as_there = format;
@@ -147,36 +146,36 @@ bool Startup::adopt_region(const Format& format) {
                                  }};
         if (Error e = ground_.region.adopt(options_.region.c_str(), as_there, before)) why = e.text;
     }
-    if (why.empty()) return true;
-    log::error("the clients of the earlier bridge end: {}", why);
+    if (!why) return true;
+    log::error("the clients of the earlier bridge end: {}", why.text());
     ground_.ledger = Ledger();
     for (const pid_t worker : WorkerProcess::left(kept)) WorkerProcess::end_left(worker, kept);
     kept.drop_all("");
     return false;
 }
 
-std::string Startup::make_region(const Format& format) {
+Failure Startup::make_region(const Format& format) {
     HostRegion& region = ground_.region;
     if (Error e = region.create(options_.region.c_str(), format)) return e.text;
-    if (std::string e = ground_.ledger.make(region.shape()); !e.empty()) return e;
-    if (std::string e = options_.access.give(region.fd(), options_.region); !e.empty()) return e;
+    if (const Failure e = ground_.ledger.make(region.shape())) return e;
+    if (const Failure e = options_.access.give(region.fd(), options_.region)) return e;
     ground_.kept.keep("region", region.fd());
     ground_.kept.keep("books", ground_.ledger.fd());
     return {};
 }
 
-std::string Startup::start_driver(Launcher& launcher, Pool& pool) {
-    std::string error = first_worker_says_ ? start_first(launcher, pool) : plan_cage();
-    if (!error.empty() && ground_.cage.error.empty() && !choice_.tried) {  // a GPU whose driver does not start
-        pool.end();                                                        // by the plan that they were started with
+Failure Startup::start_driver(Launcher& launcher, Pool& pool) {
+    Failure error = first_worker_says_ ? start_first(launcher, pool) : plan_cage();
+    if (error && ground_.cage.error.empty() && !choice_.tried) {  // a GPU whose driver does not start
+        pool.end();                                               // by the plan that they were started with
         choice_ = choose_device(options_.device, stop_);
-        error = choice_.error.empty() ? start_first(launcher, pool) : choice_.error;
+        error = choice_.error.empty() ? start_first(launcher, pool) : Failure(choice_.error);
     }
     return error;
 }
 
 // The cage of that driver's workers. `meanwhile` runs while it is tried, with the planned cage in `ground_`.
-std::string Startup::plan_cage(const std::function<void()>& meanwhile) {
+Failure Startup::plan_cage(const std::function<void()>& meanwhile) {
     Host& host = ground_.host;
     host.library = choice_.library;
     host.software = choice_.software;
@@ -192,7 +191,7 @@ std::string Startup::plan_cage(const std::function<void()>& meanwhile) {
 
 // The driver starts once, not twice, before the first client: the first worker reports the devices, and then waits for
 // that client. It starts while a child tries its cage; if that finds something missing, another one starts without it.
-std::string Startup::start_first(Launcher& launcher, Pool& pool) {
+Failure Startup::start_first(Launcher& launcher, Pool& pool) {
     std::unique_ptr<WorkerProcess> first;
     unsigned tried = 0;  // the measures with which it was started
     const auto start = [&] {
@@ -200,12 +199,12 @@ std::string Startup::start_first(Launcher& launcher, Pool& pool) {
         first = launcher.start_first();
         return first != nullptr;
     };
-    const std::string error = plan_cage(start);
-    if (first && (!error.empty() || tried != ground_.cage.order.on)) {
+    const Failure error = plan_cage(start);
+    if (first && (error || tried != ground_.cage.order.on)) {
         log::info("the first worker is started anew, without what its cage lacks");
         pool.dismiss(std::move(first));
     }
-    if (!error.empty()) return error;
+    if (error) return error;
     if (!first && !start()) return fmt::format("cannot start a worker: {}", strerror(errno));
     HostDevices& devices = ground_.host.devices;
     devices = receive_devices(first->link(), ground_.host.library, stop_);
@@ -224,18 +223,18 @@ std::string Startup::start_first(Launcher& launcher, Pool& pool) {
     return devices.answered ? devices.error : fmt::format("{}: its first worker {}", devices.error, end);
 }
 
-std::string Startup::open_to_tools() {
+Failure Startup::open_to_tools() {
     cage::report(ground_.cage);
     cage::enter_bridge(ground_.cage);
-    if (std::string e = ground_.control.open(ground_.region.fd()); !e.empty())
-        log::warn("no `barcuda limit`, no `barcuda ps`: {}", e);
-    if (std::string e = ground_.exporting.open(options_.metrics, options_.region, ground_.kept); !e.empty()) return e;
-    if (const Failure e = cage::close_bridge(ground_.cage)) return e.text();
+    if (const Failure e = ground_.control.open(ground_.region.fd()))
+        log::warn("no `barcuda limit`, no `barcuda ps`: {}", e.text());
+    if (const Failure e = ground_.exporting.open(options_.metrics, options_.region, ground_.kept)) return e;
+    if (const Failure e = cage::close_bridge(ground_.cage)) return e;
     log::limit(options_.limits.guest[Limit::log_text]);
     return {};
 }
 
-std::string Startup::publish_devices() {
+Failure Startup::publish_devices() {
     Host& host = ground_.host;
     if (host.devices.all.size() > BARCUDA_MAX_DEVICES)
         return fmt::format("this host has {} GPUs and a region shows at most {}: name those that it gets with --gpus",

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "base/failure.h"
 #include "host-bridge/between/device_choice.h"
 #include "host-bridge/between/probe.h"
 #include "host-bridge/between/turns.h"
@@ -43,12 +44,12 @@ class Startup {
     // The startup stops waiting when `stop` becomes readable.
     Startup(Ground& ground, int stop) : ground_(ground), options_(ground.options), stop_(stop) {}
 
-    std::string check();         // the options; and the bridge becomes its user
-    std::string find_devices();  // or leaves it to the first worker to report them
-    std::string open_region();   // with the doorbell and the book of turns
-    std::string start_driver(Launcher& launcher, Pool& pool);
-    std::string open_to_tools();  // `barcuda limit`, metrics; and the bridge takes its own part of the cage
-    std::string publish_devices();
+    Failure check();         // the options; and the bridge becomes its user
+    Failure find_devices();  // or leaves it to the first worker to report them
+    Failure open_region();   // with the doorbell and the book of turns
+    Failure start_driver(Launcher& launcher, Pool& pool);
+    Failure open_to_tools();  // `barcuda limit`, metrics; and the bridge takes its own part of the cage
+    Failure publish_devices();
 
     // The workers that wait for clients: none with a wrapper. A profile is of a client's work, and the tool that writes
     // it may not be started twice.
@@ -59,9 +60,9 @@ class Startup {
 
   private:
     bool adopt_region(const Format& format);
-    std::string make_region(const Format& format);
-    std::string plan_cage(const std::function<void()>& meanwhile = {});
-    std::string start_first(Launcher& launcher, Pool& pool);
+    Failure make_region(const Format& format);
+    Failure plan_cage(const std::function<void()>& meanwhile = {});
+    Failure start_first(Launcher& launcher, Pool& pool);
 
     Ground& ground_;
     BridgeOptions& options_;

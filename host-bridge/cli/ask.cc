@@ -33,7 +33,7 @@ bool connects(const File& to, const std::string& path) {
 }  // namespace
 
 // Any user may create a socket there, so the command checks its owner.
-std::string connect_to_region(const std::string& region, File& to) {
+Failure connect_to_region(const std::string& region, File& to) {
     struct stat st {};
     if (const int error = stat(region.c_str(), &st) == 0 ? 0 : errno; error == ENOENT)
         return with_hint(
@@ -60,19 +60,20 @@ std::string connect_to_region(const std::string& region, File& to) {
     return error;
 }
 
-std::string connect_to_door(const std::string& door, File& to) {
+Failure connect_to_door(const std::string& door, File& to) {
     to = make_socket();
-    return to && connects(to, door) ? "" : fmt::format("{}: {}", door, strerror(errno));
+    if (to && connects(to, door)) return {};
+    return fmt::format("{}: {}", door, strerror(errno));
 }
 
-std::string exchange(const File& to, const void* request, std::size_t bytes, void* reply, std::size_t most,
-                     std::size_t& received) {
+Failure exchange(const File& to, const void* request, std::size_t bytes, void* reply, std::size_t most,
+                 std::size_t& received) {
     if (send(to.fd(), request, bytes, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes) && errno != EPIPE)
         return strerror(errno);
     const ssize_t n = recv(to.fd(), reply, most, 0);
     if (n < 0) return errno == EAGAIN ? "its bridge does not answer" : strerror(errno);
     received = static_cast<std::size_t>(n);
-    return "";
+    return {};
 }
 
 }  // namespace barcuda

@@ -37,7 +37,7 @@ int complain(const std::string& what) { return barcuda::complain("limit", what);
 std::string read(const std::string& value, std::uint64_t& number) {
     if (value == "none") {
         number = 0;
-        return "";
+        return {};
     }
     if (std::string e = read_size(value, number); !e.empty()) return e;
     return number == 0 ? "0 is not accepted: the least is 1, and none removes the limit" : "";
@@ -61,7 +61,7 @@ std::string read_share(const std::string& name, const std::string& value, LimitR
 }
 
 // Reads one word NAME=VALUE. Returns an error, or nothing.
-std::string parse(const std::string& word, bool of_one, LimitRequest& request) {
+Failure parse(const std::string& word, bool of_one, LimitRequest& request) {
     const std::size_t sign = word.find('=');
     const std::string name = word.substr(0, sign);
     const std::string value = sign == word.npos ? "" : word.substr(sign + 1);
@@ -168,9 +168,9 @@ int limit(const LimitCommand& command) {
         request.client = command.channel ? *command.channel : *command.client;
     }
     for (const std::string& word : command.changes)
-        if (const std::string e = parse(word, of_one, request); !e.empty()) return complain(e);
+        if (const Failure e = parse(word, of_one, request)) return complain(e.text());
     const auto reply = std::make_unique<LimitReply>();
-    if (const std::string e = ask_region(command.region, request, *reply); !e.empty()) return complain(e);
+    if (const Failure e = ask_region(command.region, request, *reply)) return complain(e.text());
     if (of_one && request.whose == LimitRequest::nobodys) {
         const auto others = std::remove_if(reply->rows, reply->rows + reply->count, [&](const LimitRow& row) {
             return command.channel

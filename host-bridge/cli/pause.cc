@@ -44,9 +44,9 @@ class Operation {
     explicit Operation(const PauseCommand& command) : command_(command) {}
 
     int run() {
-        if (const std::string e = find(); !e.empty()) return complain(e);
+        if (const Failure e = find()) return complain(e.text());
         for (Target& target : targets_)
-            if (const std::string e = order(target, command_.what); !e.empty()) fail(target, e);
+            if (const Failure e = order(target, command_.what)) fail(target, e.text());
         wait();
         for (const Target& target : targets_)
             for (const auto& [channel, row] : target.ordered)
@@ -63,30 +63,30 @@ class Operation {
         complain(targets_.size() > 1 ? target.name + ": " + why : why);
     }
 
-    std::string find() {
+    Failure find() {
         if (!command_.all && command_.vm.empty()) {
             targets_.push_back({command_.region, command_.region, ""});
-            return "";
+            return {};
         }
         const watch::View view = watch::look(false);
         for (const watch::Bridge& b : view.bridges)
             if (command_.all || b.name == command_.vm) targets_.push_back({b.name, b.region, b.door});
-        if (command_.all) return "";  // with --all, no bridge is not an error
+        if (command_.all) return {};  // with --all, no bridge is not an error
         if (targets_.empty())
             return fmt::format("there is no VM with the name {}; `barcuda ps` shows the VMs", command_.vm);
         if (targets_.size() > 1)
             return fmt::format("several VMs have the name {}: choose one by its --region", command_.vm);
-        return "";
+        return {};
     }
 
-    std::string tell(const Target& target, const PauseRequest& request, PauseReply& reply) const {
+    Failure tell(const Target& target, const PauseRequest& request, PauseReply& reply) const {
         if (target.door.empty()) return ask_region(target.region, request, reply);
         File to;
-        if (std::string e = connect_to_door(target.door, to); !e.empty()) return e;
+        if (const Failure e = connect_to_door(target.door, to)) return e;
         return ask(to, request, reply);
     }
 
-    std::string order(Target& target, PauseRequest::What what) const {
+    Failure order(Target& target, PauseRequest::What what) const {
         PauseRequest request;
         request.what = what;
         if (command_.client) {
@@ -100,12 +100,12 @@ class Operation {
         request.within = static_cast<std::uint32_t>(std::clamp(command_.within, 0.0, 3600.0) * 1000);
         request.keep_memory = command_.keep_memory;
         const auto reply = std::make_unique<PauseReply>();
-        if (std::string e = tell(target, {}, *reply); !e.empty()) return e;
+        if (const Failure e = tell(target, {}, *reply)) return e;
         for (const PauseRow& row : std::span(reply->rows, reply->count))
             if (row.state != Paused::running) target.paused.insert(row.channel);
-        if (std::string e = tell(target, request, *reply); !e.empty()) return e;
+        if (const Failure e = tell(target, request, *reply)) return e;
         note(target, *reply, true);
-        return "";
+        return {};
     }
     static void note(Target& target, PauseReply& reply, bool all) {
         for (PauseRow& row : std::span(reply.rows, reply.count)) {
@@ -123,8 +123,8 @@ class Operation {
                 const auto is_busy = [](const auto& row) { return row.second.busy != 0; };
                 if (std::ranges::none_of(target.ordered, is_busy)) continue;
                 const auto reply = std::make_unique<PauseReply>();
-                if (const std::string e = tell(target, {}, *reply); !e.empty()) {
-                    fail(target, e);
+                if (const Failure e = tell(target, {}, *reply)) {
+                    fail(target, e.text());
                     target.ordered.clear();
                     continue;
                 }
@@ -152,7 +152,7 @@ class Operation {
                 request.by = PauseRequest::channel;
                 request.client = channel;
                 const auto reply = std::make_unique<PauseReply>();
-                if (const std::string e = tell(target, request, *reply); !e.empty()) fail(target, e);
+                if (const Failure e = tell(target, request, *reply)) fail(target, e.text());
                 else note(target, *reply, true);
             }
         }

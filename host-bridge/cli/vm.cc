@@ -130,7 +130,7 @@ Words put_words(const VmOptions& c, const Machine& m) {
 }
 
 // What is wrong with the options, before anything is made.
-std::string wrong(const VmOptions& c) {
+Failure wrong(const VmOptions& c) {
     if (c.user.empty() || c.user.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") != std::string::npos)
         return fmt::format("--user {}: a user's name has lower-case letters, digits, _ and -", c.user);
     for (const std::string& file : c.put)
@@ -142,8 +142,8 @@ std::string wrong(const VmOptions& c) {
     return {};
 }
 
-// Finds the region's size. Returns what is wrong; empty: nothing.
-std::string look_at_region(const VmOptions& c, VmConfig& device) {
+// Finds the region's size.
+Failure look_at_region(const VmOptions& c, VmConfig& device) {
     device.size = c.bridge.region_size;
     if (c.region.empty()) return {};
     struct stat status = {};
@@ -154,8 +154,8 @@ std::string look_at_region(const VmOptions& c, VmConfig& device) {
     return {};
 }
 
-// Waits until the guest says that it is ready. Returns why it will not be; empty: it is ready.
-std::string await(int said, const VmOptions& c, const Machine& m) {
+// Waits until the guest says that it is ready.
+Failure await(int said, const VmOptions& c, const Machine& m) {
     const auto patience = std::chrono::seconds(c.timeout);
     auto end = Clock::now() + patience;
     const auto console = [&] { return last_lines(m.folder + "/console", 20); };
@@ -201,15 +201,15 @@ int serve_vm(const VmOptions& c, const Machine& m) {
     const pid_t qemu = start(qemu_words(c, m, fmt::format("/dev/fd/{}", said[1])), m.folder + "/qemu", true);
     close(said[1]);
     if (qemu < 0) return complain(strerror(errno));
-    const std::string why = await(said[0], c, m);
+    const Failure why = await(said[0], c, m);
     int status = cannot_run;
-    if (!why.empty()) status = caught() ? 128 + caught() : complain(why);
+    if (why) status = caught() ? 128 + caught() : complain(why.text());
     else if (!c.put.empty() && call(put_words(c, m)) != 0) complain("cannot copy the files of --put into the guest");
     else {
         tell(fmt::format("ready; from another terminal: ssh -F {}/ssh vm", m.folder));
         status = call(ssh_words(c, m));
     }
-    if (c.write && why.empty()) power_off(qemu, m);
+    if (c.write && !why) power_off(qemu, m);
     kill(qemu, SIGKILL);
     while (waitpid(qemu, nullptr, 0) < 0 && errno == EINTR) {}
     close(said[0]);
@@ -223,15 +223,15 @@ int vm(const VmOptions& c) {
     Machine m = {};
     m.kvm = has_kvm();
     Seed seed = {c.user, "", {}, c.module};
-    if (const std::string e = wrong(c); !e.empty()) return complain(e);
-    if (const std::string e = look_at_region(c, m.device); !e.empty()) return complain(e);
-    if (const std::string e = c.image.empty() ? std::string() : image_disk(c.image, m.disk); !e.empty())
-        return complain(e);
-    if (const std::string e = find_packages(c, seed.packages); !c.dry_run && !e.empty()) return complain(e);
+    if (const Failure e = wrong(c)) return complain(e.text());
+    if (const Failure e = look_at_region(c, m.device)) return complain(e.text());
+    if (!c.image.empty())
+        if (const Failure e = image_disk(c.image, m.disk)) return complain(e.text());
+    if (const Failure e = find_packages(c, seed.packages); e && !c.dry_run) return complain(e.text());
     catch_signals();
     if (c.image.empty())
-        if (const std::string e = debian_disk(c.debian, c.dry_run, m.disk); !e.empty())
-            return caught() ? 128 + caught() : complain(e);
+        if (const Failure e = debian_disk(c.debian, c.dry_run, m.disk))
+            return caught() ? 128 + caught() : complain(e.text());
 
     std::optional<OwnFolder> folder;
     if (!c.dry_run && !folder.emplace("vm"))
@@ -257,7 +257,7 @@ int vm(const VmOptions& c) {
     std::ifstream key(m.folder + "/key.pub");
     std::getline(key, seed.key);
     std::ofstream(m.folder + "/ssh") << ssh_configuration(c, m);
-    if (const std::string e = make_seed(m.folder + "/seed", seed); !e.empty()) return complain(e);
+    if (const Failure e = make_seed(m.folder + "/seed", seed)) return complain(e.text());
     bool soft = false;
     OwnBridge own;
     if (c.region.empty() && (own = start_bridge("vm", bridge, false, soft)).pid < 0) return cannot_run;

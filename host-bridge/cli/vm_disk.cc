@@ -60,7 +60,7 @@ std::vector<Words> commands(const std::string& release, const std::string& folde
             {"tune2fs", "-j", image}};
 }
 
-std::string make(const std::string& release, const fs::path& place) {
+Failure make(const std::string& release, const fs::path& place) {
     // The tools of root are not in every user's PATH.
     const char* const path = getenv("PATH");
     setenv("PATH", fmt::format("{}:/usr/sbin:/sbin", path ? path : "/usr/bin:/bin").c_str(), 1);
@@ -78,17 +78,17 @@ std::string make(const std::string& release, const fs::path& place) {
         if (const int status = call(words, log); status != 0) {
             std::string said = last_lines(log, 15);
             fs::remove_all(fresh, error);
-            return caught()
-                       ? "interrupted"
-                       : fmt::format("{} ended with status {}:\n{}", words[words[0] == "env" ? 2 : 0], status, said);
+            if (caught()) return "interrupted";
+            return fmt::format("{} ended with status {}:\n{}", words[words[0] == "env" ? 2 : 0], status, said);
         }
     fs::rename(fresh, place, error);
-    return error ? fmt::format("cannot make {}: {}", place.string(), error.message()) : "";
+    if (error) return fmt::format("cannot make {}: {}", place.string(), error.message());
+    return {};
 }
 
 }  // namespace
 
-std::string debian_disk(const std::string& release, bool dry_run, Disk& disk) {
+Failure debian_disk(const std::string& release, bool dry_run, Disk& disk) {
     const char* const cache = getenv("XDG_CACHE_HOME");
     const char* const home = getenv("HOME");
     if (!(cache && *cache) && !(home && *home))
@@ -105,14 +105,14 @@ std::string debian_disk(const std::string& release, bool dry_run, Disk& disk) {
     fs::create_directories(folder, error);
     const int lock = open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (lock < 0) return fmt::format("cannot write to {}: {}", folder.string(), strerror(errno));
-    std::string why;
+    Failure why;
     if (flock(lock, LOCK_EX) != 0) why = "interrupted";
     else if (!fs::exists(place, error)) why = make(release, place);
     close(lock);
     return why;
 }
 
-std::string image_disk(const std::string& file, Disk& disk) {
+Failure image_disk(const std::string& file, Disk& disk) {
     std::error_code error;
     const fs::path whole = fs::absolute(file, error);
     char magic[4] = {};

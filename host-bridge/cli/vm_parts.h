@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/failure.h"
 #include "host-bridge/cli/own_bridge.h"
 
 namespace barcuda::parts {
@@ -49,8 +50,8 @@ struct Disk {
     std::string kernel, initrd;  // empty: the disk boots by itself
 };
 // Finds a Debian root of this release, and makes it if it is missing; `dry_run`: prints the commands instead.
-std::string debian_disk(const std::string& release, bool dry_run, Disk& disk);
-std::string image_disk(const std::string& file, Disk& disk);
+Failure debian_disk(const std::string& release, bool dry_run, Disk& disk);
+Failure image_disk(const std::string& file, Disk& disk);
 
 // ---- what the guest reads (vm_seed.cc) ----
 struct Seed {
@@ -59,9 +60,9 @@ struct Seed {
     bool module;
 };
 // Finds the guest's packages in the folder that `c` names, or in the usual folders.
-std::string find_packages(const VmOptions& c, Words& packages);
+Failure find_packages(const VmOptions& c, Words& packages);
 // Makes the folder that the guest gets as a disk: cloud-init's NoCloud, with a script that installs the packages and
 // reports progress on the second serial port: "ready", "failed: ...", or the current step.
-std::string make_seed(const std::string& folder, const Seed& seed);
+Failure make_seed(const std::string& folder, const Seed& seed);
 
 }  // namespace barcuda::parts

@@ -64,7 +64,7 @@ say ready
 
 }  // namespace
 
-std::string find_packages(const VmOptions& c, Words& packages) {
+Failure find_packages(const VmOptions& c, Words& packages) {
     Words folders = {c.packages};
     if (c.packages.empty()) folders = {fs::path(installation().bridge).parent_path().parent_path() / "packages", "."};
     Words names = {"barcuda-common", "barcuda-guest"};
@@ -86,7 +86,7 @@ std::string find_packages(const VmOptions& c, Words& packages) {
         "{}: --packages names the folder with the guest's packages, which `make deb` makes in build/packages", lacks);
 }
 
-std::string make_seed(const std::string& folder, const Seed& seed) {
+Failure make_seed(const std::string& folder, const Seed& seed) {
     std::error_code error;
     fs::create_directory(folder, error);
     for (const std::string& package : seed.packages)
@@ -100,7 +100,8 @@ std::string make_seed(const std::string& folder, const Seed& seed) {
                         seed.module ? "yes" : "")
          << script;
     data.close();
-    return data ? "" : fmt::format("cannot write {}/user-data", folder);
+    if (!data) return fmt::format("cannot write {}/user-data", folder);
+    return {};
 }
 
 }  // namespace barcuda::parts

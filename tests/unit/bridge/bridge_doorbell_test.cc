@@ -25,7 +25,7 @@ struct DoorbellTest : testing::Test {
     const File region{memfd_create("region", MFD_CLOEXEC)};
     Doorbell doorbell;
 
-    void SetUp() override { ASSERT_EQ(doorbell.open(path, region.fd(), Kept()), ""); }
+    void SetUp() override { ASSERT_EQ(doorbell.open(path, region.fd(), Kept()).text(), ""); }
     bool something_to_answer() const {
         pollfd any{doorbell.fd(), POLLIN, 0};
         return poll(&any, 1, 0) > 0;

@@ -55,10 +55,10 @@ File copy_of(const Ledger& ledger) { return File(fcntl(ledger.fd(), F_DUPFD_CLOE
 
 TEST(LedgerTest, ALaterBridgeReadsWhatAnEarlierOneHasWritten) {
     Ledger first, second;
-    ASSERT_EQ(first.make(shape()), "");
+    ASSERT_EQ(first.make(shape()).text(), "");
     EXPECT_FALSE(first.kept());
     first.granules().records[3].owner = 7;
-    ASSERT_EQ(second.open(copy_of(first)), "");
+    ASSERT_EQ(second.open(copy_of(first)).text(), "");
     EXPECT_TRUE(second.kept());
     EXPECT_TRUE(second.granules().kept);
     EXPECT_EQ(second.head().shape.size, shape().size);
@@ -67,7 +67,7 @@ TEST(LedgerTest, ALaterBridgeReadsWhatAnEarlierOneHasWritten) {
 }
 TEST(LedgerTest, NobodyChangesItsLengthAndNoProgramInheritsIt) {
     Ledger ledger;
-    ASSERT_EQ(ledger.make(shape()), "");
+    ASSERT_EQ(ledger.make(shape()).text(), "");
     EXPECT_NE(ftruncate(ledger.fd(), 4096), 0);
     EXPECT_NE(ftruncate(ledger.fd(), 1 << 30), 0);
     EXPECT_NE(fcntl(ledger.fd(), F_GETFD) & FD_CLOEXEC, 0);
@@ -88,9 +88,9 @@ TEST(LedgerTest, WhatIsReadDifferentlyIsRefusedAndBothNumbersAreNamed) {
     };
     for (const auto& [word, its, text] : cases) {
         Ledger first, second;
-        ASSERT_EQ(first.make(shape()), "");
+        ASSERT_EQ(first.make(shape()).text(), "");
         ASSERT_EQ(pwrite(first.fd(), &its, sizeof its, static_cast<off_t>(word)), 4);
-        EXPECT_THAT(second.open(copy_of(first)), HasSubstr(text));
+        EXPECT_THAT(second.open(copy_of(first)).text(), HasSubstr(text));
         EXPECT_FALSE(second);
     }
 }
@@ -98,8 +98,8 @@ TEST(LedgerTest, AFileThatIsNoneOfABridgesIsRefused) {
     Ledger ledger;
     File file(memfd_create("another", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     ASSERT_EQ(ftruncate(file.fd(), 1 << 20), 0);
-    EXPECT_THAT(ledger.open(std::move(file)), HasSubstr("no file of a bridge's"));
-    EXPECT_THAT(ledger.open(File()), HasSubstr("cannot be read"));
+    EXPECT_THAT(ledger.open(std::move(file)).text(), HasSubstr("no file of a bridge's"));
+    EXPECT_THAT(ledger.open(File()).text(), HasSubstr("cannot be read"));
 }
 TEST(LedgerTest, ARecordOfManyWordsIsTheOldOneOrTheNewOne) {
     struct Big {
@@ -554,7 +554,7 @@ TEST_F(KeptShared, NoTokenLeadsToWhatAnEarlierClientOfTheChannelHasShown) {
 }
 TEST_F(KeptShared, ThePagesOfManyTokensGoBackToTheHost) {
     Ledger file;
-    ASSERT_EQ(file.make(shape()), "");
+    ASSERT_EQ(file.make(shape()).text(), "");
     const auto blocks = [&] {
         struct stat st {};
         fstat(file.fd(), &st);

@@ -41,7 +41,7 @@ struct RestoreTest : test::DesksTest {
     // A bridge with books that nobody has written to.
     void begin() {
         Ledger made;
-        ASSERT_EQ(made.make(host.shape()), "");
+        ASSERT_EQ(made.make(host.shape()).text(), "");
         ledger = std::move(made);
         own_totals = {};
         kept.clear();
@@ -109,7 +109,7 @@ struct RestoreTest : test::DesksTest {
         });
         clients.reset();
         Ledger next;
-        ASSERT_EQ(next.open(File(fcntl(ledger.fd(), F_DUPFD_CLOEXEC, 0))), "");
+        ASSERT_EQ(next.open(File(fcntl(ledger.fd(), F_DUPFD_CLOEXEC, 0))).text(), "");
         ledger = std::move(next);
         own_totals = {};
         build();
