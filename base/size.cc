@@ -34,7 +34,7 @@ std::string read_size(std::string_view text, std::uint64_t& size) {
     const std::size_t power = unit.empty() ? 0 : units.find(unit.front());
     if (power == units.npos || (unit.size() > 1 && (power == 0 || (unit.substr(1) != "B" && unit.substr(1) != "IB"))))
         return wrong;
-    if (has_parts && power == 0) return "a part of a byte, or of one thing, cannot be had";
+    if (has_parts && power == 0) return "it must be a whole number of bytes, or of things";
     const unsigned __int128 each = static_cast<unsigned __int128>(1) << (10 * power);
     constexpr const char* large = "it is too large: the most is 16E - 1";
     if (whole > most || whole * each > most) return large;

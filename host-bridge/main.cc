@@ -158,7 +158,7 @@ int main(int argc, char** argv) {
                  "makes");
     app.add_option("--weight", options.share.weight,
                    "this VM's part of the GPUs' time, relative to other bridges with a weight, when all have work for "
-                   "them (default: none: the GPU divides its time as it does)")
+                   "them (default: none: the GPU itself divides its time)")
         ->check(CLI::Range(1u, barcuda::turns::most_weight));
     app.add_option(
            "--priority", priority,
@@ -170,8 +170,8 @@ int main(int argc, char** argv) {
     app.add_option(
         "--turns", options.turns,
         "the file with which bridges with weights share GPUs (default: /dev/shm/barcuda-turns-UID; bridges of several "
-        "users need one of root's, which their group may write to). Without --weight: a weight may come later, by "
-        "`barcuda limit`");
+        "users need one of root's, which their group may write to). Without --weight: `barcuda limit` can set a weight "
+        "later");
     app.add_option("--doorbell", options.doorbell,
                    "interrupts for a VM: the socket to which QEMU connects\n"
                    "(-chardev socket,id=d,path=SOCKET -device ivshmem-doorbell,chardev=d,vectors=1)")

@@ -21,7 +21,7 @@ int help(App& app, const std::vector<std::string>& words) {
         const auto names = names_of_commands(*of);
         if (std::ranges::find(names, word) == names.end()) {
             std::cerr << all.get_name() << " help: " << no_such_command(word, names, app.hints()) << "\n`"
-                      << full_name(*of) << " --help` says what there is\n";
+                      << full_name(*of) << " --help` shows the usage\n";
             return wrong_usage;
         }
         of = of->get_subcommand(word);
@@ -33,7 +33,7 @@ int help(App& app, const std::vector<std::string>& words) {
 void add_help(App& app) {
     const auto words = std::make_shared<std::vector<std::string>>();
     app.add("help", "the help of a command, as its --help", [&app, words] { return help(app, *words); })
-        .add_option("COMMAND", *words, "which (default: all that there is)");
+        .add_option("COMMAND", *words, "which command (default: the list of all)");
 }
 
 }  // namespace barcuda

@@ -106,7 +106,7 @@ inline bool understood(CLI::App& app, int argc, char** argv, int& status, const 
         status = wrong(meant);
         std::string what = complaint(error, app, argc, argv, elsewhere);
         std::erase(what, '\n');
-        std::cerr << full_name(meant) << ": " << what << "\n`" << full_name(meant) << " --help` says what there is\n";
+        std::cerr << full_name(meant) << ": " << what << "\n`" << full_name(meant) << " --help` shows the usage\n";
         return false;
     }
 }

@@ -131,7 +131,7 @@ void Client::complain(const char* text) noexcept {
 
 void Client::complain_of_mapping(const char* text) noexcept {
     if (complained_of_mapping_.test_and_set()) return;
-    tell("barcuda: this process gets no more memory of the region (what it has stays, and the GPU works on): %s\n",
+    tell("barcuda: this process gets no more memory of the region (it keeps what it has, and the GPU continues): %s\n",
          text);
 }
 
@@ -225,7 +225,7 @@ void Patience::note_looks(Client& client, unsigned looks) noexcept {
     static std::atomic_flag told;
     if (observe(client.status().paused) == BARCUDA_PAUSED_NO) return LongWait::look(looks);
     if ((paused_ += looks) >= 100 && !told.test_and_set())
-        log_line("paused by the host (barcuda pause): the program waits until the host lets it go on (barcuda resume)");
+        log_line("paused by the host (barcuda pause): the program waits until the host resumes it (barcuda resume)");
 }
 
 void Patience::look_for_host(Client& client) noexcept {

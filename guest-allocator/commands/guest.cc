@@ -129,7 +129,7 @@ int enable(const GuestOptions& c, const std::vector<SettingsFile>& all) {
         if (const std::string error = write(p.file, text); !error.empty()) return refuse(error);
         fmt::print("{:<44} {}\n", p.file.string(), p.what);
     }
-    fmt::print("What is started from the next {} on uses CUDA without more ado{}.\n",
+    fmt::print("Programs that are started from the next {} on find the GPUs by themselves{}.\n",
                c.user ? "login" : "login or `systemctl daemon-reexec`",
                c.every_program ? "" : "; sudo drops these variables: `sudo barcuda exec PROGRAM`");
     return 0;
@@ -150,7 +150,7 @@ int disable(const std::vector<SettingsFile>& all, const std::string& library) {
             fs::remove(p.file, error);
         else if (const std::string wrong = write(p.file, kept); !wrong.empty()) return refuse(wrong);
         if (error) return refuse(fmt::format("cannot remove {}: {}", p.file.string(), error.message()));
-        fmt::print("{:<44} as it was\n", p.file.string());
+        fmt::print("{:<44} restored\n", p.file.string());
     }
     if (!any) fmt::print("nothing was enabled here\n");
     return 0;
@@ -249,18 +249,19 @@ Option add_whose(Command command, GuestOptions& options) {
 void add_enable(App& app, Command guest) {
     const auto options = std::make_shared<GuestOptions>();
     const Command command =
-        app.add_to(guest, "enable", "from now on they do, with no `barcuda exec` and no variable set",
+        app.add_to(guest, "enable", "let programs find the GPUs by themselves, without `barcuda exec` and variables",
                    [options] { return change(*options); });
     const Option every = command.add_flag(
         "--every-program", options->every_program,
-        "by the loader's /etc/ld.so.preload: also programs that sudo starts, and that nobody's environment reaches");
+        "by the loader's /etc/ld.so.preload: also programs that sudo starts, and others that get no such variables");
     every.excludes(add_whose(command, *options));
 }
 
 void add_disable(App& app, Command guest) {
     const auto options = std::make_shared<GuestOptions>();
     options->disable = true;
-    add_whose(app.add_to(guest, "disable", "no more; files are as they were", [options] { return change(*options); }),
+    add_whose(app.add_to(guest, "disable", "undo `barcuda guest enable`, and restore the files",
+                         [options] { return change(*options); }),
               *options);
 }
 
@@ -271,7 +272,7 @@ void add_serve(App& app, Command guest) {
         "where the region is a virtio-pmem device: give clients their parts of it, with no module of ours; for root",
         [options] { return give_out(*options); });
     command.add_option("--device", options->device, "/dev/pmemN (default: the one that has a region)");
-    command.add_option("--socket", options->socket, "where clients ask").capture_default_str();
+    command.add_option("--socket", options->socket, "the socket for clients").capture_default_str();
     command.add_option("--group", options->group, "whose members may use CUDA").capture_default_str();
 }
 

@@ -157,7 +157,7 @@ void tell_of_runtime(const char* file) {
     const char* const in_front = getenv("LD_PRELOAD");
     if ((!in_front || !strstr(in_front, "libbarcuda.so")) && access("/etc/ld.so.preload", F_OK) != 0)
         return log_line(
-            "%s carries a CUDA runtime of its own, and Barcuda's library came too late to take its place: start the "
+            "%s carries a CUDA runtime of its own, and Barcuda's library was loaded too late to replace it: start the "
             "program by `barcuda exec`, or all programs after `barcuda guest enable` (LD_PRELOAD)",
             file);
     log_line(

@@ -150,8 +150,8 @@ CUresult fits(const StagedNode& node, const Plan& p) {
     if ((p.fill != 0) == !!node.fill && (p.empty != 0) == !!node.empty) return CUDA_SUCCESS;
     if (logs_debug())
         log_line(
-            "a graph's copy node cannot change between memory that the device reaches and pageable memory: add it "
-            "anew");
+            "a graph's copy node cannot change between memory that the device reaches and pageable memory: remove it "
+            "and add it again");
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 

@@ -107,13 +107,13 @@ bool attach() noexcept {
     announce(*source);
     const Extent all = source->window();
     if (all.bytes / granule > max_granules) {
-        say("the region is larger than 256 GiB, the heap leaves it alone");
+        say("the region is larger than 256 GiB, so the heap does not use it");
         return false;
     }
     if (const std::size_t before = window.bytes.load(std::memory_order_relaxed)) {  // a forked child connects again
         if (before != all.bytes ||
             window.base.load(std::memory_order_relaxed) != reinterpret_cast<std::uintptr_t>(all.address)) {
-            say("the parent's region lies elsewhere, the heap stays ordinary memory");
+            say("the parent's region lies at another address, so the heap stays ordinary memory");
             return false;
         }
         connection.source = source;

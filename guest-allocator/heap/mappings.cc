@@ -122,7 +122,7 @@ void carry_out_marks(std::byte* p, std::size_t bytes) noexcept {
         } else if (marks & wiped_on_fork) {
             const int protection = protection_at(begin);
             if (next_mmap(begin, n, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != begin)
-                die("a forked child cannot wipe what its parent wants wiped (MADV_WIPEONFORK)", begin);
+                die("a forked child cannot wipe the memory that its parent marked (MADV_WIPEONFORK)", begin);
             next_madvise(begin, n, MADV_WIPEONFORK);  // for children of its own
         }
         if (marks & ~replaced) mark(begin, n, 0, marks & ~replaced);

@@ -191,7 +191,7 @@ class Service {
         }
         if (!socket || getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &who, &size)) return;
         if (!places_.may_come(who.uid))
-            return log::warn("process {} of user {}, who has as many connections as one user may have, was sent away",
+            return log::warn("process {} was refused: its user {} has as many connections as one user may have",
                              who.pid, who.uid);
         log::debug("process {} of user {}", who.pid, who.uid);
         places_.came(who.uid);

@@ -18,20 +18,20 @@ enum class Unit : unsigned { bytes, count, bytes_a_second, count_a_second };
 
 //    name           of      unit            default, 0: none
 //    what it is
-#define BARCUDA_LIMITS(X)                                                                                             \
-    X(device_memory, both, bytes, 0,                                                                                  \
-      "device memory of each GPU, however it is allocated; programs see it as the GPU's size")                        \
-    X(region_memory, both, bytes, 0, "memory of the region: pinned memory, and what malloc takes from it")            \
-    X(channels, guest, count, 0, "clients at a time")                                                                 \
-    X(starts, guest, count_a_second, 64, "clients that are given a worker; others wait for theirs")                   \
-    X(objects, client, count, 0, "streams, events, modules, functions, graphs, their nodes: all that has a handle")   \
-    X(work, client, count, 0, "launches, copies and other work that the GPU has been given and has not done")         \
-    X(printf_text, client, bytes, 0, "text that kernels have printed and the program has not taken; more is dropped") \
-    X(log_text, both, bytes_a_second, 8 << 10,                                                                        \
-      "text in the host's log: a client's is that of its worker, a guest's that of the bridge itself, and as much "   \
-      "again of all its workers")                                                                                     \
-    X(worker_memory, client, bytes, 0, "host memory of a worker's own, beyond what it has when its client comes")     \
-    X(paused_memory, guest, bytes, 0, "host memory that holds what paused clients have on the GPUs otherwise")
+#define BARCUDA_LIMITS(X)                                                                                              \
+    X(device_memory, both, bytes, 0,                                                                                   \
+      "device memory of each GPU, however it is allocated; programs see it as the GPU's size")                         \
+    X(region_memory, both, bytes, 0, "memory of the region: pinned memory, and what malloc takes from it")             \
+    X(channels, guest, count, 0, "clients at a time")                                                                  \
+    X(starts, guest, count_a_second, 64, "clients that get a worker; others wait")                                     \
+    X(objects, client, count, 0, "streams, events, modules, functions, graphs, their nodes: everything with a handle") \
+    X(work, client, count, 0, "launches, copies and other work that the GPU has received and not finished")            \
+    X(printf_text, client, bytes, 0, "text that kernels have printed and the program has not taken; more is dropped")  \
+    X(log_text, both, bytes_a_second, 8 << 10,                                                                         \
+      "text in the host's log: a client's is that of its worker, a guest's that of the bridge itself, and as much "    \
+      "again of all its workers")                                                                                      \
+    X(worker_memory, client, bytes, 0, "host memory of a worker, beyond what it has when its client connects")         \
+    X(paused_memory, guest, bytes, 0, "host memory for what paused clients otherwise have on the GPUs")
 
 enum class Limit : unsigned {
 #define X(name, ...) name,

@@ -52,9 +52,9 @@ void Acceptor::tell_of_waiting(Admissions::Answer answer, std::uint32_t process,
     constexpr Bucket::Rate seldom{.a_second = 0.1, .at_once = 1};
     if (!told_of_waiting_.take(1, seldom, now)) return;
     if (answer == Admissions::Answer::process_waits)
-        log::warn("the client with pid {} opens channels again and again: from now on it waits for each", process);
+        log::warn("the process with pid {} opens one channel after the other: from now on it waits for each", process);
     else
-        log::warn("more clients come than the guest may start in a second ({}): they wait",
+        log::warn("more clients start than the guest may start in a second ({}): they wait",
                   limits_.of_guest(Limit::starts));
 }
 
@@ -65,7 +65,7 @@ Failure Acceptor::devices_of(const Client& client, std::vector<int>& devices) co
         devices[i] = observe(client.page().devices[i]);
         const auto before = devices.begin() + static_cast<std::ptrdiff_t>(i);
         if (devices[i] >= static_cast<int>(host_.every.size()) || std::count(devices.begin(), before, devices[i]))
-            return "the client asked for a device that there is not, or for one twice";
+            return "the client asked for a device that does not exist, or for one device twice";
     }
     return {};
 }

@@ -181,7 +181,7 @@ void Bridge::restore() {
     });
     for (const pid_t worker : WorkerProcess::left(kept))
         if (std::ranges::find(with_client, worker) == with_client.end()) WorkerProcess::end_left(worker, kept);
-    log::info("this bridge goes on with the {} client{} of an earlier one", served, served == 1 ? "" : "s");
+    log::info("this bridge has taken over {} client{} of an earlier one", served, served == 1 ? "" : "s");
 }
 
 // It has got a worker.
@@ -189,7 +189,7 @@ void Bridge::take(Client& client) {
     monitoring_.client(client.slot(), client.worker->pid());
     if (!client.worker->hear_end(loop_, [this, &client] { desks_->clients.worker_ended(client); }) ||
         !desks_->requests.hear(client))
-        client.end_worker("the bridge cannot hear the worker");
+        client.end_worker("the bridge cannot listen to the worker");
 }
 
 void Bridge::look_at(Client& client) {

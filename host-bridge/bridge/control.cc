@@ -31,7 +31,7 @@ bool answered(int to, const ucred& by, const char* message, ssize_t bytes,
     if (request.version == Request::form) serve(request, *reply, by);
     else other.copy(reply->error, sizeof reply->error - 1);
     if (send(to, reply.get(), reply->bytes(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        log::debug("who has asked takes no answer: {}", strerror(errno));
+        log::debug("the process that asked does not take the answer: {}", strerror(errno));
     return true;
 }
 static_assert(sizeof(LimitRequest) != sizeof(ListRequest) && sizeof(LimitRequest) != sizeof(PauseRequest) &&
@@ -108,7 +108,7 @@ void Control::greet(Loop& loop) {
     if (answers_.is_worker(who)) {
         // A bridge that starts looks whether this one lives, and says nothing.
         if (char first; recv(visitor.fd(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) > 0)
-            log::error("the worker {} came for its limits, and was sent away", who.pid);
+            log::error("worker {} connected to the socket of `barcuda limit` and was refused", who.pid);
         return;
     }
     if (visitors_.size() == most_visitors) visitors_.pop_front();

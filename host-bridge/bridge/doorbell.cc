@@ -95,7 +95,7 @@ bool Doorbell::answer(const std::function<bool(const Visitor&)>& is_worker) {
         epoll_ctl(any_.fd(), EPOLL_CTL_DEL, qemu_.fd(), nullptr);
         qemu_ = File();
         if (kept_) kept_->drop("doorbell.qemu");
-        log::info("the VM at the doorbell has gone");
+        log::info("the VM has disconnected from the doorbell");
     }
     const bool rung = has_said(host_);
     if (has_said(listener_)) greet(is_worker);
@@ -110,23 +110,22 @@ void Doorbell::greet(const std::function<bool(const Visitor&)>& is_worker) {
     if (!qemu) return;
     const Visitor peer = visitor_at(qemu.fd());
     if (!peer.process || is_worker(peer)) {
-        if (!peer.process) log::error("a process that has ended came to the doorbell and was sent away");
+        if (!peer.process) log::error("a connection to the doorbell was refused: its process has ended");
         else
-            log::error(
-                "the worker {} (user {}) came to the doorbell, where it could have the whole region, and was sent away",
-                peer.pid, peer.user);
+            log::error("a connection to the doorbell was refused: worker {} (user {}) would get the whole region there",
+                       peer.pid, peer.user);
         return;
     }
-    if (qemu_) return log::error("a second VM came to the doorbell and was sent away: one region, one VM");
+    if (qemu_) return log::error("a second VM connected to the doorbell and was refused: one region, one VM");
     // A few bytes into an empty socket, which does not wait.
     const int to = qemu.fd();
     if (send(to, version) && send(to, guest_id) && send(to, memory, region_) && send(to, host_id, host_.fd()) &&
         send(to, guest_id, guest_.fd()) && hear(qemu)) {
         qemu_ = std::move(qemu);
         if (kept_) kept_->keep("doorbell.qemu", qemu_.fd());
-        log::info("a VM came to the doorbell");
+        log::info("a VM has connected to the doorbell");
     } else {
-        log::error("a VM came to the doorbell and went: {}", strerror(errno));
+        log::error("a VM connected to the doorbell and is gone again: {}", strerror(errno));
     }
 }
 

@@ -93,7 +93,7 @@ Failure Ledger::open(File file) {
     if (fstat(file.fd(), &there) != 0) return system_error("the bridge's books cannot be read");
     const auto size = static_cast<std::size_t>(there.st_size);
     if ((fcntl(file.fd(), F_GET_SEALS) & seals) != seals || size < sizeof(Head))
-        return "the bridge's books are no file of a bridge's";
+        return "the bridge's books are not a file that a bridge made";
     if (!map(size, file.fd())) return system_error("the bridge's books cannot be read");
     const auto refuse = [this](std::string why) {
         *this = Ledger();

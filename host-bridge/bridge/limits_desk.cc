@@ -155,8 +155,11 @@ void LimitsDesk::look_at_turns(Client& client) {
     if (!client.worker || turns_.fd() < 0) return;
     const std::uint64_t vain = observe(client.worker->sheet().vain_turns);
     if (vain != std::exchange(client.vain_turns, vain) && trust_.lose(Os::now()))
-        log::warn("turns at the GPUs do not come: somebody does not keep the rules; workers wait for none for {} s",
-                  trust_.length() / 1'000'000'000);
+        log::warn(
+            "no turn at a GPU came: a worker of another VM keeps its turn, or a lock of the file of turns; for {} s "
+            "this VM's workers do not wait for turns. If this goes on, restart the bridges that share the file, one "
+            "after the other",
+            trust_.length() / 1'000'000'000);
     tell_word(client.worker->sheet().turns_off_until, trust_.lost_until());
 }
 
@@ -171,8 +174,8 @@ Failure LimitsDesk::change_share(const LimitRequest& request) {
     if (wanted.weight > turns::most_weight) return fmt::format("a weight is at most {}", turns::most_weight);
     if (static_cast<std::size_t>(wanted.priority) >= std::size(turns::priorities)) return "there is no such priority";
     if (turns_.fd() < 0)
-        return "this bridge's workers take no turns: start it with --weight or --priority, or with --turns FILE for a "
-               "weight to come";
+        return "this bridge's workers take no turns: start it with --weight or --priority, or with --turns FILE to "
+               "set a weight later";
     rules_.share = wanted;
     turns_.change(wanted);
     return {};

@@ -101,7 +101,7 @@ void PauseDesk::look() {
             case Pausing::News::paused:
                 log::info("pause: channel {} is {}", news.slot, name_of(pausing_.state(news.slot)));
                 break;
-            case Pausing::News::resumed: log::info("pause: channel {} goes on", news.slot); break;
+            case Pausing::News::resumed: log::info("pause: channel {} is resumed", news.slot); break;
             case Pausing::News::refused: log::warn("pause: channel {}: {}", news.slot, news.text); break;
             case Pausing::News::lost: client.end_worker("the client was lost while it was paused: " + news.text);
         }

@@ -116,7 +116,7 @@ std::string Pausing::pause(std::uint32_t slot, Orders& orders, std::uint32_t cha
     One& one = all_[slot];
     one.orders = &orders;
     const auto refuse = [&](std::string why) { return one.refusal = std::move(why); };
-    if (one.pending || one.wants_back) return "it is on its way to another state already: try again when it is there";
+    if (one.pending || one.wants_back) return "its state is changing already: try again when that is done";
     const Paused wanted = terms.keep_memory ? Paused::held : Paused::away;
     if (one.state == wanted || one.state == Paused::away) {
         one.refusal.clear();
@@ -149,7 +149,7 @@ std::string Pausing::resume(std::uint32_t slot, Clock::time_point now) {
     const auto found = all_.find(slot);
     if (found == all_.end()) return "";
     One& one = found->second;
-    if (one.pending) return "it is on its way to another state already: try again when it is there";
+    if (one.pending) return "its state is changing already: try again when that is done";
     if (one.state == Paused::running) {
         one.refusal.clear();  // that of an earlier pause
         return "";

@@ -22,7 +22,7 @@ void Place::look() {
     if (now == std::exchange(state_, now)) return;
     if (now == State::there) return log::info("{}: the region's file is there again", path_);
     log::error(
-        "{}: the region's file was {}: a VM or a program that comes from now on does not find this bridge; end the VM, "
+        "{}: the region's file was {}: a VM or a program that starts now does not find this bridge; end the VM, "
         "{}start the bridge again, then the VM",
         path_, now == State::gone ? "removed" : "replaced by another one",
         now == State::gone ? "" : "remove that file, ");

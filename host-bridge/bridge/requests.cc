@@ -82,9 +82,9 @@ void Requests::receive(Client& client) {
     const std::span message(bytes, std::min(static_cast<std::size_t>(length), sizeof bytes));
     const auto request =
         static_cast<std::size_t>(length) <= sizeof bytes ? read_request(message) : std::optional<BridgeRequest>();
-    if (!request) return client.end_worker("the worker asks for something that no request of this version asks for");
+    if (!request) return client.end_worker("the worker sent a request that this version does not know");
     if (client.worker->mapper().is_expected() && !std::holds_alternative<request::Mapper>(*request))
-        return client.end_worker("the worker does not begin by telling of its mapper");
+        return client.end_worker("the worker's first message does not report its mapper");
     const std::uint64_t number = number_of(message);
     const KeptRequest last = client.request();
     const bool again = number != 0 && number == last.number;
@@ -118,7 +118,7 @@ void Requests::serve(Client& client, const BridgeRequest& request, File file, bo
 void Requests::restore(Client& client) {
     if (client.is_served() && client.worker->mapper().fd() >= 0 &&
         !client.worker->hear_mapper(loop_, [this, &client](short events) { answer_mapper(client, events); }))
-        return client.end_worker("the bridge cannot hear the worker's mapper");
+        return client.end_worker("the bridge cannot listen to the worker's mapper");
     const KeptRequest last = client.request();
     const bool half_done = last.state == KeptRequest::asked;
     desks_.grants.settle(client.slot(), !half_done);
@@ -149,7 +149,7 @@ void Requests::serve(Client& client, const request::Mapper&, File listener) {
     });
     if (const char* why = client.worker->meet_mapper(std::move(listener), others)) return client.end_worker(why);
     if (!client.worker->hear_mapper(loop_, [this, &client](short events) { answer_mapper(client, events); }))
-        client.end_worker("the bridge cannot hear the worker's mapper");
+        client.end_worker("the bridge cannot listen to the worker's mapper");
 }
 
 void Requests::serve(Client& client, const request::Grant& asked, File) { desks_.heap.ask(client, asked.bytes); }
@@ -184,7 +184,8 @@ void Requests::serve(Client& client, const request::Share& asked, File file) {
     if (!desks_.shared.offer(client.slot(), asked.kind, answer.reply.token, std::move(file))) {
         answer.error = CUDA_ERROR_OUT_OF_MEMORY;
         if (!std::exchange(client.told_too_much, true))
-            log::warn("channel {}: the client shows other processes more than the bridge keeps for one", client.slot());
+            log::warn("channel {}: the client shares more with other processes than the bridge keeps for one client",
+                      client.slot());
     }
     client.answer(answer);
     desks_.shared.confirm(answer.reply.token);
@@ -208,8 +209,9 @@ void Requests::answer_mapper(Client& client, short events) {
             desks_.grants.let_map(channel.index, {offset, bytes}))
             return true;
         if (!std::exchange(client.told_no_mapping, true))
-            log::error("channel {}: its worker asks for what is not its client's: {:#x} bytes of the region at {:#x}",
-                       channel.index, bytes, offset);
+            log::error(
+                "channel {}: its worker asked for memory that is not its client's: {:#x} bytes of the region at {:#x}",
+                channel.index, bytes, offset);
         return false;
     };
     client.worker->answer_mapper(events, client.base, may);

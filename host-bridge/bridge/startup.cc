@@ -201,7 +201,7 @@ Failure Startup::start_first(Launcher& launcher, Pool& pool) {
     };
     const Failure error = plan_cage(start);
     if (first && (error || tried != ground_.cage.order.on)) {
-        log::info("the first worker is started anew, without what its cage lacks");
+        log::info("the first worker is started again, without the measures that its cage lacks");
         pool.dismiss(std::move(first));
     }
     if (error) return error;

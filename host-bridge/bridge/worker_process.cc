@@ -52,7 +52,7 @@ int open_pid(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0
 
 std::string describe_status(int status) {
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
-        return "was killed for a system call that its cage denies (syscalls), in a thread that lets no signal through";
+        return "was killed for a system call that its cage denies (syscalls), in a thread that blocks signals";
     if (WIFSIGNALED(status))
         return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
     if (WEXITSTATUS(status) == no_descriptors)
@@ -348,8 +348,9 @@ std::string WorkerProcess::describe_end(int status) const {
     const std::uint32_t denied = observe(sheet_->denied), command = observe(sheet_->command);
     const bool too_large = !group_.empty() && WIFSIGNALED(status) && groups_->was_too_large(group_);
     return (denied != Sheet::nothing ? cage::denied(denied)
-            : too_large ? "was killed, for it took more of the host's memory than its client may have (worker-memory)"
-                        : describe_status(status)) +
+            : too_large
+                ? "was killed because it took more of the host's memory than its client may have (worker-memory)"
+                : describe_status(status)) +
            (command < row_texts().size() ? fmt::format(" in {}", row_texts()[command].name) : "");
 }
 

@@ -142,7 +142,8 @@ const char* Listener::meet(File file, std::span<const int> others) {
     if (state_ == State::none) return "the worker reports a mapper, but its cage has none";
     if (state_ != State::expected) return "the worker reports a second mapper";
     if (!file) return "no descriptor is left for the worker's mapper";
-    if (!is_listener(file.fd())) return "the worker's mapper cannot be asked: its descriptor is something else";
+    if (!is_listener(file.fd()))
+        return "the worker's mapper cannot be asked: its descriptor is not a listener of seccomp's";
     for (const int other : others)
         if (is_same(other, file.fd())) return "the worker's mapper is another worker's";
     state_ = State::open;

@@ -276,8 +276,8 @@ void look_at_host(bool serves) {
     if (virtualizes && access("/dev/kvm", R_OK | W_OK) == 0) good("/dev/kvm: guests can run at full speed");
     else
         note(
-            "no hardware virtualization for this user: QEMU guests run in software emulation, slowly; copies do not "
-            "mind");
+            "no hardware virtualization for this user: QEMU guests run in software emulation, slowly; copies are not "
+            "affected");
 }
 
 // Which measures the workers of a bridge of this user would lack, by the names that switch them off.

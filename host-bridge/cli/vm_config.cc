@@ -162,7 +162,8 @@ void add_vm_config(App& app) {
         command.add_flag("--doorbell", options->interrupts, "with interrupts, through the bridge's socket");
     command
         .add_flag("--virtio-pmem", options->pmem,
-                  "as memory, which a service hands out (`barcuda guest serve`): the guest needs no module of ours")
+                  "as memory, which a service in the guest gives to programs (`barcuda guest serve`), without a kernel "
+                  "module of ours")
         .excludes(doorbell);
     add_size(command, "--memory", options->memory, "the VM's own memory, with --virtio-pmem; with K, M or G");
     command.add_option("--socket", options->socket, "which (default: /run/barcuda/NAME/doorbell)");

@@ -74,7 +74,7 @@ class ServeLoop {
         waiter_.reset();
         // A client may have opened its channel when another bridge served this region.
         if (taken_ == 1 && reader_.rows_hash() != rows_hash(identities)) {
-            log::error("the client numbers its commands as another bridge does");
+            log::error("the client's numbers of commands are those of another bridge");
             end_session(status_, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
                         "the bridge was replaced by one of another version while this program started; start it again");
             return 1;

@@ -17,11 +17,11 @@ FileDoor::FileDoor(const char* path, os::KeptFile&& file, std::uint64_t size, st
 Error FileDoor::check_owner(const os::FileFacts& facts, bool to_serve) const {
     const unsigned me = os::this_user();
     if (facts.owner != 0 && facts.owner != me)
-        return error(
-            Error::foreign, 0,
-            "%s: belongs to user %u, who could read and change all that is in it; a region must belong to root "
-            "or to you (user %u): remove the file, give it to one of them (chown), or name another path",
-            path(), facts.owner, me);
+        return error(Error::foreign, 0,
+                     "%s: belongs to user %u, and that user could read and change all that is in it; a region must "
+                     "belong to root "
+                     "or to you (user %u): remove the file, give it to one of them (chown), or name another path",
+                     path(), facts.owner, me);
     if (facts.names == 0) return {};  // a memfd: it has no name that another process could open
     if (facts.all_may_write)
         return error(Error::foreign, 0,

@@ -26,8 +26,7 @@ Error cannot_open(const char* path, int code) {
             "USER, then log in again)",
             path);
     if (code == ELOOP)
-        return error(Error::foreign, 0,
-                     "%s: a symbolic link, which may lead to any file; name the file that it shall lead to", path);
+        return error(Error::foreign, 0, "%s: a symbolic link, which may lead to any file; name the file itself", path);
     return error(Error::system, code, "%s: cannot be opened", path);
 }
 

@@ -68,12 +68,12 @@ Error SocketDoor::connect() {
         return error(Error::not_found, 0, "%s: too long a path for a socket", path());
     std::memcpy(address.sun_path, path(), std::strlen(path()) + 1);
     const int fresh = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fresh < 0) return error(Error::system, errno, "%s: no socket can be had", path());
+    if (fresh < 0) return error(Error::system, errno, "%s: cannot make a socket", path());
     if (const int code = file_.keep(fresh)) return error(Error::system, code, "%s: cannot be examined", path());
     if (::connect(fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return {};
     if (errno == ECONNREFUSED)
         return error(Error::not_ready, 0,
-                     "%s: nobody answers; start the guest's service (systemctl start barcuda-guest)", path());
+                     "%s: no service answers; start the guest's service (systemctl start barcuda-guest)", path());
     if (errno == EACCES || errno == EPERM)
         return error(Error::permission, 0,
                      "%s: permission denied; only root and members of the group 'barcuda' may open it (usermod -aG "

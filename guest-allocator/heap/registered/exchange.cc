@@ -143,7 +143,7 @@ bool move(void* from, std::size_t bytes, void* to) noexcept {
 // memory for page tables) does not, and the process cannot continue.
 void must_be_there(const std::byte* p, std::size_t bytes) noexcept {
     if (msync(const_cast<std::byte*>(p), bytes, MS_ASYNC) && errno == ENOMEM)
-        die("no memory left to exchange registered memory, and it is gone", p);
+        die("no memory left to exchange registered memory, whose contents are lost", p);
 }
 
 struct Move {
@@ -157,7 +157,7 @@ void* run(void* what) noexcept {
     auto* m = static_cast<Move*>(what);
     m->moved = move(m->from, m->bytes, m->to);
     const std::uint64_t one = 1;
-    if (write(m->ended, &one, sizeof one) != sizeof one) die("an eventfd takes no event");
+    if (write(m->ended, &one, sizeof one) != sizeof one) die("cannot write to an eventfd");
     return nullptr;
 }
 

@@ -131,7 +131,7 @@ def test_a_program_without_ld_preload_is_told_why_it_cannot_work(vector_add):
     assert ran.status != 0, ran
     if os.path.exists("/etc/ld.so.preload"):
         pytest.skip("/etc/ld.so.preload is there, too")
-    assert re.search("came too late.*barcuda exec", ran.said), ran
+    assert re.search("was loaded too late.*barcuda exec", ran.said), ran
 
 
 @pytest.mark.parametrize("version, lacks", [(12, "cudaBindTexture"), (11, "cudaGetDeviceProperties_v2")], ids=["12", "11"])

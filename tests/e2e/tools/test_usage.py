@@ -20,7 +20,7 @@ def wrong(status, words, *command):
     """On standard error, beside where help is."""
     ran = run(*command)
     assert ran.status == status and ran.out == "", ran
-    assert words in ran.err and ran.err.count("\n") == 2 and ran.err.endswith("--help` says what there is\n"), ran
+    assert words in ran.err and ran.err.count("\n") == 2 and ran.err.endswith("--help` shows the usage\n"), ran
     return ran.err
 
 

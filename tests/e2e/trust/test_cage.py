@@ -138,9 +138,9 @@ def region_is_shut(cage):
     beside_a_neighbour(cage)
     cage.refuses(*MAPS, "cut_region")
     cage.ends("turn_over", "remap_file_pages")
-    assert "asks for what is not" not in cage.log, "the mapper has not been asked yet"
+    assert "asked for memory that is not" not in cage.log, "the mapper has not been asked yet"
     cage.refuses(*ASKS_MAPPER)
-    assert re.search("its worker asks for what is not its client.s: 0x100000 bytes of the region at 0x0", cage.log), "what was asked for"
+    assert re.search("its worker asked for memory that is not its client.s: 0x100000 bytes of the region at 0x0", cage.log), "what was asked for"
     cage.ends("mapper_copies", "dup")
 
 

@@ -19,7 +19,7 @@ pytestmark = needs_soft("the driver is the test's own")
 IN_GUEST = "BARCUDA_TEST_INSTALLATION"  # in a guest: the installation, which was built outside
 SMALL = "--client-worker-memory", "128M", "--client-region-memory", "64M", "--client-device-memory", "64M"
 MIB = 1 << 20
-KILLED = "the worker process was killed, for it took more of the host's memory than its client may have (worker-memory) in cuDeviceGetExecAffinitySupport"
+KILLED = "the worker process was killed because it took more of the host's memory than its client may have (worker-memory) in cuDeviceGetExecAffinitySupport"
 
 
 def write(file, text):

@@ -117,7 +117,7 @@ TEST_F(ClientsTest, ABaseAmongTheGpusOwnMemoryIsRefused) {
     EXPECT_EQ(totals.came, 0u);
 }
 TEST_F(ClientsTest, AClientThatAsksForAnUnknownDeviceIsRefused) {
-    is_refused(arrive({2}), "a device that there is not");
+    is_refused(arrive({2}), "a device that does not exist");
     is_refused(arrive({0, 0}), "one twice");
     EXPECT_EQ(totals.came, 0u);
 }

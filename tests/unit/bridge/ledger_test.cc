@@ -98,7 +98,7 @@ TEST(LedgerTest, AFileThatIsNoneOfABridgesIsRefused) {
     Ledger ledger;
     File file(memfd_create("another", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     ASSERT_EQ(ftruncate(file.fd(), 1 << 20), 0);
-    EXPECT_THAT(ledger.open(std::move(file)).text(), HasSubstr("no file of a bridge's"));
+    EXPECT_THAT(ledger.open(std::move(file)).text(), HasSubstr("not a file that a bridge made"));
     EXPECT_THAT(ledger.open(File()).text(), HasSubstr("cannot be read"));
 }
 TEST(LedgerTest, ARecordOfManyWordsIsTheOldOneOrTheNewOne) {

@@ -178,14 +178,14 @@ TEST_F(RequestsTest, AMapperWhereTheCageHasNoneEndsItsWorker) {
 TEST_F(RequestsTest, AnythingElseEndsTheWorker) {
     ASSERT_EQ(send(link.fd(), "nonsense", 8, 0), 8);
     requests->receive(*client);
-    is_ended("the worker asks for something that no request of this version asks for");
+    is_ended("the worker sent a request that this version does not know");
 }
 TEST_F(RequestsTest, ALongerMessageThanAnyRequestEndsTheWorker) {
     std::vector<char> longer = bytes_of(Message<request::Share>());
     longer.resize(longer.size() + 1);
     ASSERT_EQ(send(link.fd(), longer.data(), longer.size(), 0), static_cast<ssize_t>(longer.size()));
     requests->receive(*client);
-    is_ended("the worker asks for something that no request of this version asks for");
+    is_ended("the worker sent a request that this version does not know");
 }
 TEST_F(RequestsTest, AWorkerThatReadsNoAnswersEnds) {
     for (int i = 0; i < 100000 && client->is_served(); ++i) send_request(request::Withdraw{});

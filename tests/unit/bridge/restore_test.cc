@@ -224,7 +224,7 @@ TEST_F(RestoreTest, ARefusalIsWholeOrBeginsAgain) {
         Client* const client = (*clients)[channel.index];
         ASSERT_TRUE(client);
         EXPECT_EQ(channel.status().state, BARCUDA_STATE_REFUSED);
-        EXPECT_THAT(channel.status().message, HasSubstr("a device that there is not"));
+        EXPECT_THAT(channel.status().message, HasSubstr("a device that does not exist"));
         EXPECT_EQ(client->record.end, End::refused);
         EXPECT_EQ(own_totals.came, 0u);
         guest.close_channel(channel);

@@ -183,7 +183,7 @@ TEST_F(CageListener, IsAMappersAndNothingElse) {
          {memfd_create("file", MFD_CLOEXEC), ends[0], ends[1], open("/dev/null", O_RDWR | O_CLOEXEC)}) {
         ASSERT_TRUE(listener.is_expected());
         EXPECT_STREQ(listener.meet(File(file), {}),
-                     "the worker's mapper cannot be asked: its descriptor is something else");
+                     "the worker's mapper cannot be asked: its descriptor is not a listener of seccomp's");
     }
     EXPECT_EQ(listener.fd(), -1);
     EXPECT_EQ(listener.meet(quiet.listener(), {}), nullptr);

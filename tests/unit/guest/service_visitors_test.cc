@@ -9,7 +9,7 @@ namespace {
 
 constexpr uid_t alice = 1000, bob = 1001;
 
-TEST(UserPlaces, OfOneUserLeaveOthersTheirPlaces) {
+TEST(Visitors, OfOneUserLeaveOthersTheirPlaces) {
     UserPlaces visitors(100'000);
     for (std::size_t i = 0; i < UserPlaces::most_wanted / 4; ++i) {
         ASSERT_TRUE(visitors.may_come(alice)) << i;
@@ -22,7 +22,7 @@ TEST(UserPlaces, OfOneUserLeaveOthersTheirPlaces) {
     EXPECT_TRUE(visitors.may_come(alice));
 }
 
-TEST(UserPlaces, AreNoMoreThanThereAreDescriptorsFor) {
+TEST(Visitors, AreNoMoreThanThereAreDescriptorsFor) {
     UserPlaces visitors(UserPlaces::own + 8);
     for (int i = 0; i < 8; ++i) {
         EXPECT_TRUE(visitors.has_place());
@@ -33,7 +33,7 @@ TEST(UserPlaces, AreNoMoreThanThereAreDescriptorsFor) {
     EXPECT_TRUE(UserPlaces(0).has_place()) << "one at a time in any case";
 }
 
-TEST(UserPlaces, HaveAsManyDescriptorsAsTheProcessCanGet) {
+TEST(Visitors, HaveAsManyDescriptorsAsTheProcessCanGet) {
     rlimit before{}, now{};
     getrlimit(RLIMIT_NOFILE, &before);
     now = before;

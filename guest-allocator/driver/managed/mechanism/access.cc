@@ -31,8 +31,8 @@ void report_lost(const Range& range, const Run& run) {
     char line[240];
     const int n =
         snprintf(line, sizeof line,
-                 "barcuda: managed memory at %p was on the GPU, which is lost: the CPU finds there what it had "
-                 "before the GPU did (so with all such memory; this is said once)\n",
+                 "barcuda: managed memory at %p was on the GPU, which is lost: the CPU reads there what it last "
+                 "had of it (the same holds for all such memory; this message appears once)\n",
                  static_cast<void*>(range.at(run)));
     if (n > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(n)) < 0) return;
 }

@@ -151,8 +151,8 @@ bool fault_in(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
     }
     heap::statistics.managed_faults.add();
     const LongWait about(
-        "the CPU has touched managed memory, and waits for the kernels that may use it, ten seconds now. A kernel that "
-        "waits for the CPU waits for ever: BARCUDA_MANAGED=host lets both use such memory at the same time "
+        "the CPU has touched managed memory, and has waited for ten seconds for the kernels that may use it. A kernel "
+        "that waits for the CPU waits forever: BARCUDA_MANAGED=host lets both use such memory at the same time "
         "(docs/managed.md)");
     wait_for_prefetches(coming);
     // A host function's stream is held until the function returns, and other streams may be held with it: the function

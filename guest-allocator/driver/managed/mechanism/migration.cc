@@ -94,7 +94,7 @@ MigrationStream* migration_stream(CUcontext context) noexcept {
         const CUcontext own = make_own_context(device_of(context));
         if (own && !use_context(m, own)) end_own_context(own);
         if ((!own || m.context != own) && logs_debug())
-            log_line("managed memory has no context of its own to move in: a function in a stream may wait for ever");
+            log_line("managed memory has no context of its own to move in: a function in a stream may wait forever");
     }
     return m.stream || use_context(m, context) ? &m : nullptr;
 }
