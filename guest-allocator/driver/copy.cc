@@ -156,7 +156,7 @@ CUresult fetch_staged(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
     return r == CUDA_SUCCESS && may_print() ? finish_wait(stream, Client::current()->queue().work()) : r;
 }
 
-// A copy that a graph notes down is a box of one row: what its sides are is asked there.
+// A copy of a stream that captures becomes a node of the graph: a box of one row, whose sides box.cc finds.
 CUresult capture_copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
     CUDA_MEMCPY3D box{};
     box.srcMemoryType = box.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
@@ -174,7 +174,10 @@ CUresult finished(CUresult r) noexcept {
     return r == CUDA_SUCCESS ? posted : r;
 }
 
-// A host's pointer may be managed memory's, which copies find on the device.
+// A host pointer may be managed memory's, which copies find on the device. A stream that captures takes any copy as a
+// node. What is left is decided in this order: small copies travel inside the command if nothing that the GPU was
+// given before may still change the bytes; memory that the device does not reach is copied through a buffer; the rest
+// is a DMA of the program's own buffer.
 CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream, Until until) noexcept {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (bytes == 0) return CUDA_SUCCESS;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // session.h: one client, as its worker knows it. Every value here is the host's own: channel.h copies commands out of
-// guest memory. A session consists of nouns, each with its state and checks in a file of its name:
+// guest memory. A session consists of classes, each with its state and checks in a file of its name:
 //
+//   Calls       functions of the program for which a stream waits
 //   Handles     the client's ids, and the driver's handles behind them
 //   Streams     whether one captures, whether its work is done
 //   Contexts    which is current, and in which the client's memory is registered
@@ -13,11 +14,12 @@
 //   Deferred    what is released when the GPU is idle, and memory that is recycled
 //   Code        images in parts, logs, links
 //   PrintSearch whether any of it may print
+//   Libraries   the host's cuBLAS and cuRAND
 //   UserObjects what graphs keep for the client
 //
-// Each needs only those before it, except Launches, which makes Deferred make room. The bodies of commands (memory.cc,
-// ...) use the nouns; the kinds (shm-device/kinds/kinds.h) call the first part of the class while a command is admitted
-// and answered.
+// Each needs only those before it, except Launches, which makes Deferred make room. The bodies of commands
+// (bodies/memory.cc, ...) use these classes; the kinds (shm-device/kinds/kinds.h) call the first part of Session while
+// a command is admitted and answered.
 #pragma once
 #include <cuda.h>
 
@@ -140,7 +142,7 @@ class Session {
     // Of a session that has done nothing yet; the objects of `state` are there. False: no session ever had this state.
     bool restore(const State& state);
 
-    // ---- the nouns
+    // ---- its classes
     Allowance& allowance() { return allowance_; }
     Counts& counts() { return counts_; }
     const Driver& driver() const { return driver_; }
