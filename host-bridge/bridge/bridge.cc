@@ -181,7 +181,7 @@ void Bridge::restore() {
     });
     for (const pid_t worker : WorkerProcess::left(kept))
         if (std::ranges::find(with_client, worker) == with_client.end()) WorkerProcess::end_left(worker, kept);
-    log::info("this bridge has taken over {} client{} of an earlier one", served, served == 1 ? "" : "s");
+    log::info("this bridge goes on with the {} client{} of an earlier one", served, served == 1 ? "" : "s");
 }
 
 // It has got a worker.

@@ -44,8 +44,8 @@ TEST(Size, IsNothingElse) {
                              "5BB", "1.G", ".5G", "1..5G", "1.5.5G", "nan", "inf", "0x10", "+5",    "5X"})
         EXPECT_NE(read(text).find("a number is expected"), std::string::npos) << text << ": " << read(text);
     EXPECT_EQ(read("-5"), "it cannot be negative");
-    EXPECT_NE(read("1.5").find("a part of"), std::string::npos);
-    EXPECT_NE(read("1.5b").find("a part of"), std::string::npos);
+    EXPECT_NE(read("1.5").find("whole number"), std::string::npos);
+    EXPECT_NE(read("1.5b").find("whole number"), std::string::npos);
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ TEST_F(ClientsTest, ABaseAmongTheGpusOwnMemoryIsRefused) {
 }
 TEST_F(ClientsTest, AClientThatAsksForAnUnknownDeviceIsRefused) {
     is_refused(arrive({2}), "a device that does not exist");
-    is_refused(arrive({0, 0}), "one twice");
+    is_refused(arrive({0, 0}), "one device twice");
     EXPECT_EQ(totals.came, 0u);
 }
 TEST_F(ClientsTest, MoreClientsThanTheGuestMayHaveAreRefused) {
