@@ -1,29 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/between/turns.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 
 #include "base/os/futex.h"
+#include "host-bridge/between/book_file.h"
 #include "shm-device/queue/sync.h"
 #include "shm-device/queue/wait.h"
 
 namespace barcuda::turns {
 namespace {
 
-constexpr std::uint32_t right_version = 2;
+constexpr BookKind kind{Book::right_magic, 2, sizeof(Book), "turns", "--turns"};
 // A worker that has had the turn for this long is skipped: its work does not end, or it has forgotten the turn.
 constexpr std::uint64_t overstayed = 500'000'000, lately = 200'000'000;
 // After each turn a priority leaves the higher ones at least this long, because switching to another process has a
@@ -61,60 +56,26 @@ template <class Row, std::size_t n> Row* vacant(Row (&rows)[n]) {
 
 }  // namespace
 
-Book* map(int fd) {
-    struct stat st;
-    if (fstat(fd, &st) != 0 || static_cast<std::size_t>(st.st_size) < sizeof(Book)) return nullptr;
-    void* const at = mmap(nullptr, sizeof(Book), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (at == MAP_FAILED) return nullptr;
-    auto* const book = static_cast<Book*>(at);
-    if (book->magic == Book::right_magic && book->version == right_version) return book;
-    munmap(at, sizeof(Book));
-    return nullptr;
-}
+Book* map(int fd) { return static_cast<Book*>(map_book(fd, kind)); }
 
 // ---- a bridge
 
-// How long a bridge waits for others that make the file, or that hold its lock.
-constexpr int looks = 200, between_looks_ms = 10;
-
-// The same rules as for regions: a file of this user's or root's, with one name, that is not writable for all users.
 Failure Member::join(const std::string& path, const Share& share, std::uint32_t owner) {
-    const auto failed = [&](const std::string& why) { return fmt::format("{}: {}", path, why); };
-    File file(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660));
-    if (!file && errno == EEXIST) file = File(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-    struct stat st;
-    if (!file || fstat(file.fd(), &st) != 0) return failed(strerror(errno));
-    if (!S_ISREG(st.st_mode)) return failed("it is not a regular file");
-    if (st.st_uid != geteuid() && st.st_uid != 0)
-        return failed(fmt::format(
-            "it belongs to user {}, not to this one or to root: remove it, or name another (--turns)", st.st_uid));
-    if (st.st_nlink != 1) return failed("it has a second name (a hard link): remove both, or name another (--turns)");
-    if (st.st_mode & S_IWOTH) return failed("every user may write to it (chmod o-w)");
-    for (int i = 0; flock(file.fd(), LOCK_EX | LOCK_NB) != 0; poll(nullptr, 0, between_looks_ms))
-        if (++i == looks) return failed("another process holds its lock: end that process, or name another (--turns)");
-    if (fstat(file.fd(), &st) == 0 && st.st_size == 0) {
-        if (const int r = posix_fallocate(file.fd(), 0, sizeof(Book)); r != 0) return failed(strerror(r));
-        const std::uint64_t magic = Book::right_magic;
-        if (pwrite(file.fd(), &right_version, sizeof right_version, offsetof(Book, version)) < 0 ||
-            pwrite(file.fd(), &magic, sizeof magic, 0) < 0)
-            return failed(strerror(errno));
-    }
-    Book* const book = map(file.fd());
-    Group* group = nullptr;
-    if (book) {
-        group = std::ranges::find(book->groups, owner, &Group::pid);
-        const bool known = group != std::end(book->groups);  // an earlier bridge's of the same keeper
-        if (!known) group = vacant(book->groups);
-        if (group) group_ = static_cast<std::uint32_t>(group - book->groups);
-        if (group && !known)
-            for (Gpu& gpu : book->gpus) gpu.spent[group_] = 0;
-        if (group) *group = {owner, share.weight, static_cast<std::uint32_t>(share.priority)};
-    }
+    File file;
+    void* at = nullptr;
+    if (Failure e = open_book(path, kind, file, at)) return e;
+    auto* const book = static_cast<Book*>(at);
+    Group* group = std::ranges::find(book->groups, owner, &Group::pid);
+    const bool known = group != std::end(book->groups);  // an earlier bridge's of the same keeper
+    if (!known) group = vacant(book->groups);
+    if (group) group_ = static_cast<std::uint32_t>(group - book->groups);
+    if (group && !known)
+        for (Gpu& gpu : book->gpus) gpu.spent[group_] = 0;
+    if (group) *group = {owner, share.weight, static_cast<std::uint32_t>(share.priority)};
     flock(file.fd(), LOCK_UN);
-    if (!book) return failed("it is not a book of turns of this version: remove it when no bridge uses it");
     if (!group) {
         munmap(book, sizeof *book);
-        return failed(fmt::format("{} bridges use it already", most_groups));
+        return fmt::format("{}: {} bridges use it already", path, most_groups);
     }
     file_ = std::move(file);
     book_ = book;
