@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// residency_world.h: a card and its guests, in steps of a simulated clock. Guests have bursts of work, and pauses between
-// them; guests that work at the same time share the card's time evenly. The memory is divided in one of three ways:
+// residency_world.h: a card and its guests, in steps of a simulated clock. Guests have bursts of work, and pauses
+// between them; guests that work at the same time share the card's time evenly. The memory is divided in one of three
+// ways:
 //
 //   shares      each guest has the same part of the card; a guest that needs more is refused
 //   first_come  a guest gets its memory at its first burst and has it until its session ends; others wait for it
