@@ -13,7 +13,7 @@
 include mk/settings.mk
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps ci-deps installed headers toolkit demo check check-unit check-gpu bench bench-gpu bench-devices docs site fuzz install install-strip install-module uninstall dist deb rpm clean format
+.PHONY: all help deps ci-deps installed headers toolkit demo check check-unit check-gpu bench bench-gpu bench-devices bench-residency docs site fuzz install install-strip install-module uninstall dist deb rpm clean format
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -62,6 +62,9 @@ bench-gpu: deps
 bench-devices: deps
 	@$(MAKE) --no-print-directory $(side_by_side) all $(programs) $(bench_programs)
 	@tests/bench/run --root $(B) --part devices $(BENCH)
+# Who has memory on a full card, by a simulated clock: docs/oversubscription.md. BENCH=... are options of tests/bench/residency.
+bench-residency: $(B)/bench/residency_bench
+	@tests/bench/residency --build $(B) $(BENCH)
 
 # The whole-program tests on the GPU of this machine, with no VM and in a QEMU guest.
 check-gpu: deps
@@ -86,6 +89,7 @@ help:
 	@echo "make bench       costs of posting, the queue and the heap; the software GPU"
 	@echo "make bench-gpu   native, Barcuda flat and Barcuda in a VM, side by side, on this machine's GPU"
 	@echo "make bench-devices  all GPUs of this machine at once: pairs, sums, NCCL, PyTorch, guests that share them out"
+	@echo "make bench-residency  the policy for cards that are too small for all guests, by a simulator: docs/oversubscription.md"
 	@echo "make fuzz        each fuzzer for FUZZ_SECONDS=60"
 	@echo "make soak        SOAK=3600 seconds of clients that lie, beside one that does not, and of random kills"
 	@echo "make docs        docs/support.md: every function of CUDA, what is done with it, and its test; the table of docs/limits.md"

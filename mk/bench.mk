@@ -19,3 +19,6 @@ $(B)/bench/queue_bench: tests/bench/queue_bench.cc tests/bench/measure.h shm-dev
 $(B)/bench/malloc_bench $(B)/bench/queue_bench:
 	$(call making,CXX,$<)
 	@$(CXX) $(compile) -o $@ $<
+$(B)/bench/residency_bench: $(B)/tests/bench/residency_bench.o $(B)/host-between.a
+	$(call making,LINK)
+	@$(CXX) -o $@ $^ $(link) -lfmt

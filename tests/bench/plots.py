@@ -117,3 +117,23 @@ def lines(series, title):
         parts += [f'<rect x="{at:.1f}" y="40" width="12" height="12" fill="{color}"/>', text(at + 17, 51, name)]
         at += 30 + 7 * len(name)
     return sheet(width, height, parts)
+
+
+def columns(rows, heads, title):
+    """A row for each (words, kind, values); a column of bars for each of `heads`, with a scale of its own. Rows of one kind have one color."""
+    left, top, step, gap = 200, 62, 22, 90
+    width = 860
+    room = (width - left) / len(heads) - gap
+    kinds = list(dict.fromkeys(kind for _, kind, _ in rows))
+    most = [max([values[i] for *_, values in rows] + [1e-9]) for i in range(len(heads))]
+    parts, y = [text(12, 22, title, 't')] + [text(left + i * (room + gap), top - 12, head) for i, head in enumerate(heads)], float(top)
+    for at, (words, kind, values) in enumerate(rows):
+        if at and kind == kinds[0]:
+            y += 10
+        parts.append(text(left - 8, y + 13, words, 'e'))
+        for i, value in enumerate(values):
+            x, length = left + i * (room + gap), max(value / most[i] * room, 1)
+            parts += [f'<rect x="{x:.1f}" y="{y:.1f}" width="{length:.1f}" height="{step - 6}" fill="{COLORS[kinds.index(kind) % len(COLORS)]}"/>',
+                      text(x + length + 5, y + 13, f'{value:,.4g}')]
+        y += step
+    return sheet(width, round(y) + 14, parts)

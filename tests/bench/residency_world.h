@@ -43,7 +43,7 @@ struct Figures {
     std::uint64_t done = 0, refused = 0, changes = 0;  // changes: of clients that were told to give
     Bytes moved = 0;
     Time worked = 0, elapsed = 0;  // worked: of the card, in bursts
-    std::vector<Time> waits{};     // of each burst that ended: the time in which it had not its memory
+    std::vector<Time> waits{};     // without its memory, of each burst; refused: the longest that it may wait
     Time wait(double part) {
         if (waits.empty()) return 0;
         std::ranges::sort(waits);
@@ -220,15 +220,17 @@ class World {
     void end(One& one, bool refused) {
         ++(refused ? figures_.refused : figures_.done);
         ++(refused ? one.refused : one.done);
-        if (!refused) figures_.waits.push_back(one.waited);
+        figures_.waits.push_back(refused ? std::max(one.waited, policy_.rules().wait) : one.waited);
         one.longest = std::max(one.longest, waiting(one));
         one.slowest = std::max(one.slowest, std::exchange(one.waited, 0));
         one.works = false;
         one.client.wanted = 0;
         one.client.idle_since = now_;
         one.burst = one.guest.next(now_);
+        if (refused && one.burst) one.burst->arrival = std::max(one.burst->arrival, now_ + after_refusal);
     }
 
+    static constexpr Time after_refusal = 10 * second;  // a program that is started again
     const Way way_;
     Card card_;
     const Policy policy_;
