@@ -96,6 +96,16 @@ std::byte* memory_at(Made& of, CUdeviceptr address, std::size_t bytes) {
     return reinterpret_cast<std::byte*>(address);
 }
 
+// How many of these bytes there are from the address on, perhaps in several adjacent mappings.
+std::size_t memory_from(CUdeviceptr address, std::size_t bytes) {
+    std::size_t there = 0;
+    for (auto range = Driver::get().memory.find(address); range; range = Driver::get().memory.find(address + there)) {
+        there = range->base + range->size - address;
+        if (there >= bytes || range->kind != Allocation::Kind::mapped) break;
+    }
+    return std::min(bytes, there);
+}
+
 void set_resource(TextureObject& object, Made& of, const CUDA_RESOURCE_DESC& resource) {
     require(resource.flags == 0);
     of.resource = resource;
@@ -119,10 +129,8 @@ void set_resource(TextureObject& object, Made& of, const CUDA_RESOURCE_DESC& res
             require(linear.devPtr % object.texel_bytes() == 0);
             // No driver refuses a size beyond the program's memory; here the excess reads like what is outside a
             // texture.
-            const auto whole = Driver::get().memory.find(linear.devPtr);
-            require(linear.sizeInBytes >= object.texel_bytes() && whole.has_value());
-            const std::size_t bytes =
-                std::min<std::size_t>(linear.sizeInBytes, whole->base + whole->size - linear.devPtr);
+            const std::size_t bytes = memory_from(linear.devPtr, linear.sizeInBytes);
+            require(linear.sizeInBytes >= object.texel_bytes() && bytes != 0);
             object.levels[0] = {memory_at(of, linear.devPtr, bytes), bytes / object.texel_bytes(), 1, 1, bytes, bytes};
             return;
         }

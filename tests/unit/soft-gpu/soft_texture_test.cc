@@ -376,6 +376,36 @@ TEST_F(SoftArray, ATextureOverDeviceMemoryReadsItInPlace) {
     OK(cuMemFree(at));
 }
 
+TEST_F(SoftArray, ATextureReadsWhereOneMappingMeetsTheNext) {
+    constexpr std::size_t granule = 2 << 20;
+    CUmemAllocationProp what{};
+    what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    what.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    const CUmemAccessDesc access{what.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUdeviceptr at = 0;
+    OK(cuMemAddressReserve(&at, 3 * granule, 0, 0, 0));
+    for (const CUdeviceptr piece : {at, at + granule}) {
+        CUmemGenericAllocationHandle memory = 0;
+        OK(cuMemCreate(&memory, granule, &what, 0));
+        OK(cuMemMap(piece, granule, 0, memory, 0));
+        OK(cuMemRelease(memory));
+    }
+    OK(cuMemSetAccess(at, 2 * granule, &access, 1));
+    OK(cuMemsetD32(at, 5, 2 * granule / 4));
+    CUDA_RESOURCE_DESC resource{};
+    resource.resType = CU_RESOURCE_TYPE_LINEAR;
+    resource.res.linear = {at + 16, CU_AD_FORMAT_SIGNED_INT32, 1, 3 * granule};
+    const CUDA_TEXTURE_DESC reading{};
+    CUtexObject texture = 0;
+    OK(cuTexObjectCreate(&texture, &resource, &reading, nullptr));
+    EXPECT_EQ(5u, fetch(*find(texture), granule / 4, 0, 0, 0, 0).channel[0]);
+    EXPECT_EQ(5u, fetch(*find(texture), 2 * granule / 4 - 5, 0, 0, 0, 0).channel[0]);
+    EXPECT_EQ(0u, fetch(*find(texture), 2 * granule / 4 - 4, 0, 0, 0, 0).channel[0]);  // beyond what is mapped
+    OK(cuTexObjectDestroy(texture));
+    OK(cuMemUnmap(at, 2 * granule));
+    OK(cuMemAddressFree(at, 3 * granule));
+}
+
 TEST_F(SoftArray, AViewOfNoKnownFormatIsRefused) {
     const CUarray a = array(4, 4, 0);
     const CUDA_RESOURCE_DESC resource = of(a);
