@@ -92,6 +92,11 @@ int main(int argc, char** argv) {
                    "auto: the GPU, otherwise the software GPU; cuda: the GPU; soft: the software GPU")
         ->check(CLI::IsMember({"auto", "cuda", "soft"}))
         ->capture_default_str();
+    app.add_option("--device-memory", options.device_memory,
+                   "driver: cuMemAlloc is the driver's; blocks: the workers map device memory themselves, at addresses "
+                   "that depend only on what the program has allocated")
+        ->check(CLI::IsMember({"driver", "blocks"}))
+        ->capture_default_str();
     app.add_option("--gpus", options.gpus,
                    "which GPUs the VM gets, in its order: numbers as CUDA counts them here, or UUIDs (0,2 or "
                    "GPU-8932f937,...; default: all)")
@@ -220,7 +225,7 @@ int main(int argc, char** argv) {
         dup2(barcuda::into_errors_fd, STDERR_FILENO);
         close(barcuda::into_errors_fd);
     }
-    if (!worker.empty()) return barcuda::run_worker(worker, true);
+    if (!worker.empty()) return barcuda::run_worker(worker, true, options.device_memory == "blocks");
     if (!monitor.empty()) return barcuda::run_monitor(monitor);
     barcuda::File keeper;
     barcuda::Keeper own(options.ready_fd, options.served_fd);

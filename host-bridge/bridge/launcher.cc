@@ -57,6 +57,7 @@ Spawn Launcher::what_to_start(const std::vector<int>& devices, bool first) const
         what.command = {"sh", "-c", "exec " + options_.wrapper + " \"$@\"", "sh", self, "--worker", host_.library};
         what.wrapped = true;
     }
+    what.command.insert(what.command.end(), {"--device-memory", options_.device_memory});
     what.files = {
         {region_.fd(), region_fd}, {doorbell_ ? doorbell_.guest() : -1, doorbell_fd}, {turns_.fd(), turns_fd}};
     if (devices != host_.every) what.devices = visible_list(host_.devices, devices);

@@ -21,6 +21,8 @@ struct BridgeOptions {
     bool overwrite = false;
     Access access;  // of the region and the doorbell
     std::string device = "auto";
+    // "blocks": cuMemAlloc gives memory that the worker maps itself (worker/memory/layer.h)
+    std::string device_memory = "driver";
     std::string gpus;      // which of the host's GPUs the VM gets, as in --gpus; empty: all
     std::string expected;  // the CUDA_VISIBLE_DEVICES of the first client, if known
     WarmOptions warm;      // workers that wait with their context ready; with a wrapper none does

@@ -30,6 +30,11 @@ void add_bridge_options(Command command, OwnBridgeOptions& options) {
                     "which GPUs the program gets, in its order: numbers as CUDA counts them, or UUIDs (0,2 or "
                     "GPU-8932f937,...; default: all). CUDA_VISIBLE_DEVICES chooses among these")
         .check([](const std::string& list) { return std::string(list.empty() ? "it names no GPU" : ""); });
+    command
+        .add_option("--device-memory", options.device_memory,
+                    "driver: cuMemAlloc is the driver's (the default); blocks: the host's side maps device memory "
+                    "itself (docs/using-your-own-vm.md)")
+        .is_member({"driver", "blocks"});
     add_size(command, "--region-size", options.region_size,
              "bytes of shared memory, a power of two; K, M, G are understood");
 }
@@ -65,6 +70,7 @@ std::vector<std::string> bridge_words(const Installation& here, const std::strin
     if (!o.wrapper.empty()) words.insert(words.end(), {"--worker-wrapper", o.wrapper});
     if (!o.no_cage.empty()) words.insert(words.end(), {"--no-cage", o.no_cage});
     if (!o.cage.empty()) words.insert(words.end(), {"--cage", o.cage});
+    if (!o.device_memory.empty()) words.insert(words.end(), {"--device-memory", o.device_memory});
     if (!o.gpus.empty()) words.insert(words.end(), {"--gpus", o.gpus});
     return words;
 }

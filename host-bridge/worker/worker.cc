@@ -28,6 +28,7 @@
 #include "host-bridge/cage/mapper.h"
 #include "host-bridge/worker/channel.h"
 #include "host-bridge/worker/layers.h"
+#include "host-bridge/worker/memory/layer.h"
 #include "host-bridge/worker/quota/quota.h"
 #include "host-bridge/worker/serve.h"
 #include "host-bridge/worker/session/libraries.h"
@@ -99,6 +100,14 @@ struct ClientsWork : TurnTaking::Work {
         session.launches().flush();
         return session.deferred().check_idle();
     }
+    Session& session;
+};
+
+// And for unmapping memory.
+struct SessionsWork : GpuWork {
+    explicit SessionsWork(Session& session) : session(session) {}
+    bool idle() override { return session.deferred().check_idle(); }
+    bool may_capture() override { return session.streams().has_captured(); }
     Session& session;
 };
 
@@ -217,7 +226,7 @@ void await_dismissal() {
 
 }  // namespace
 
-int run_worker(const std::string& library, bool warm) {
+int run_worker(const std::string& library, bool warm, bool blocks) {
     signal(SIGINT, SIG_IGN);   // the bridge decides when a worker ends
     signal(SIGPIPE, SIG_IGN);  // a wrapped worker may outlive its bridge, which reads its log
     const int text = catch_output();
@@ -284,6 +293,8 @@ int run_worker(const std::string& library, bool warm) {
     const Bell bell(channel, job.doorbell ? doorbell_fd : -1);
     static Session& session = *new Session(driver, extents, granter, status, &channel.calls(), bell, &sheet);
     Layers layers(driver);
+    static SessionsWork& gpu = *new SessionsWork(session);
+    if (blocks) layers.put(Layer::memory, [&](Driver& table) { allocate_in_blocks(table, granter, gpu); });
     layers.put(Layer::quota, [&](Driver& table) {
         enforce_quota(table, granter, session.allowance(), own_memory(table, prepared.cage.software));
     });

@@ -6,7 +6,8 @@
 
 namespace barcuda {
 
-// Runs in the worker process; returns its exit status. `library`: the driver to open.
-int run_worker(const std::string& library, bool warm);
+// Runs in the worker process; returns its exit status. `library`: the driver to open. `blocks`: cuMemAlloc gives memory
+// of ours (memory/layer.h).
+int run_worker(const std::string& library, bool warm, bool blocks);
 
 }  // namespace barcuda

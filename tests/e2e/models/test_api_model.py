@@ -31,6 +31,10 @@ def test_all_things_come_in_their_turn_in(scratch, words):
     passes(begin(scratch, "model", *words))
 
 
+def test_all_things_come_in_their_turn_on_blocks(scratch):
+    passes(begin(scratch, "model", "steps=700", "threads=8", options=["--device-memory", "blocks"]))
+
+
 def test_all_things_come_in_their_turn_with_a_heap_that_is_always_on_beside_a_full_region(scratch):
     heap = begin(scratch, "heap", "steps=800", "threads=3", variables=["BARCUDA_HEAP=always", "BARCUDA_THRESHOLD=0"])
     try:

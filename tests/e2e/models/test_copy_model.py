@@ -8,6 +8,7 @@ import pytest
 from e2e.flat import BUILD, RUN, run
 
 SEED = f"seed={os.environ.get('COPY_MODEL_SEED', 14021)}"
+BLOCKS = "--device-memory", "blocks"
 HEAP = "BARCUDA_HEAP=always", "BARCUDA_THRESHOLD=0"
 
 
@@ -16,6 +17,8 @@ HEAP = "BARCUDA_HEAP=always", "BARCUDA_THRESHOLD=0"
     pytest.param(["steps=800", "threads=4"], [], [], id="four threads"),
     pytest.param(["steps=1000"], [], HEAP, id="a heap that is always on"),
     pytest.param(["steps=500", f"max={64 << 20}"], ["--region-size", "128M"], [], id="a full region"),
+    pytest.param(["steps=800", "threads=4"], BLOCKS, [], id="four threads on blocks"),
+    pytest.param(["steps=500", f"max={200 << 20}"], BLOCKS, [], id="blocks of several pieces"),
 ])
 def test_every_byte_is_as_the_model_says_with(words, options, variables):
     ran = run(*RUN[:-1], *options, "--", "env", *variables, BUILD / "e2e/copy_model", *words, SEED, patience=300)

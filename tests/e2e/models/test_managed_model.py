@@ -17,6 +17,7 @@ SEED = f"seed={os.environ.get('MANAGED_MODEL_SEED', 14021)}"
     pytest.param(["steps=1000", SEED, "threads=2"], [], {}, ["BARCUDA_MANAGED=host"], id="memory that stays in the region"),
     pytest.param(["steps=1000", SEED, "threads=1", "max=3000"], [], {}, [], id="small memory"),
     pytest.param(["steps=500", SEED, "threads=1"], ["--region-size", "128M"], {}, [], id="a small region"),
+    pytest.param(["steps=500", SEED, "threads=5"], ["--device-memory", "blocks"], {}, [], id="five threads beside blocks"),
 ])
 def test_every_byte_is_as_the_model_says_with(words, options, bridges, programs):
     """`bridges` and `programs`: variables of either."""

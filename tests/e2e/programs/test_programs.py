@@ -10,8 +10,8 @@ PROGRAMS = sorted(file.stem for file in (TOP / "tests/programs").glob("*.cu"))
 NOTHING_TO_SHOW = 77
 
 
-def passes(program, **variables):
-    ran = run(*RUN, BUILD / "programs" / program, env=variables, patience=580)
+def passes(program, *options, **variables):
+    ran = run(*RUN[:-1], *options, "--", BUILD / "programs" / program, env=variables, patience=580)
     if ran.status == NOTHING_TO_SHOW:
         pytest.skip(re.search(".*skipped.*", ran.said)[0])
     assert ran.status == 0 and "PASSED" in ran.said, ran
@@ -20,6 +20,11 @@ def passes(program, **variables):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_passes(program):
     passes(program)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_passes_on_blocks(program):
+    passes(program, "--device-memory", "blocks")
 
 
 @pytest.mark.parametrize("program", ["managed", "managed_process"])

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// layer.h: the layer `memory` (worker/layers.h): cuMemAlloc gives blocks (blocks.h) instead of the driver's memory, and
+// whatever a program does to such memory or asks about it has the driver's answer. It is there with --device-memory
+// blocks. Streams' pools, arrays, and code stay the driver's.
+#pragma once
+#include "host-bridge/between/driver.h"
+
+namespace barcuda {
+
+struct Granter;
+
+// What the layer asks about the GPU's work before it unmaps memory. (The driver waits in cuMemFree, and does not in
+// cuMemUnmap.)
+struct GpuWork {
+    virtual ~GpuWork() = default;
+    virtual bool idle() = 0;         // the GPU has done everything
+    virtual bool may_capture() = 0;  // a stream may be in a capture, which a wait for its context would spoil
+};
+
+// From now on, for the rest of this process.
+void allocate_in_blocks(Driver& table, Granter& granter, GpuWork& work);
+// All memory of these blocks that this process has, in bytes.
+std::uint64_t bytes_of_blocks();
+
+}  // namespace barcuda
