@@ -7,10 +7,17 @@
 #include <cstdio>
 #include <cstring>
 
+#include "soft-gpu/driver/context.h"
 #include "soft-gpu/driver/driver.h"
 
 namespace barcuda::soft::driver {
 namespace {
+
+// Whose work is before and after a copy of this memory. Mapped memory is a device's, and no context's.
+CUcontext context_of(const Allocation& memory) {
+    return memory.kind == Allocation::Kind::mapped ? Driver::get().device(memory.device).primary->handle()
+                                                   : memory.context;
+}
 
 // One side of a copy, given by a pointer; `span`: bytes from its first to its last.
 Copy::Side linear(std::uintptr_t address, Where where, std::size_t span, bool for_writing) {
@@ -23,7 +30,7 @@ Copy::Side linear(std::uintptr_t address, Where where, std::size_t span, bool fo
     return {.start = reinterpret_cast<std::byte*>(address),
             .pageable = !device,
             .device = on_device,
-            .context = on_device ? known->context : nullptr,
+            .context = on_device ? context_of(*known) : nullptr,
             .checked = checked || known ? span : 0};
 }
 

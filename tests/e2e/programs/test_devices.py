@@ -20,8 +20,9 @@ def several():
 
 
 @pytest.mark.usefixtures("several")
-def test_each_device_does_what_it_is_meant_to_do():
-    ran = run(*RUN, DEVICES, env=ALL, patience=300)
+@pytest.mark.parametrize("memory", ["driver", "blocks"])
+def test_each_device_does_what_it_is_meant_to_do(memory):
+    ran = run(*RUN[:-1], "--device-memory", memory, "--", DEVICES, env=ALL, patience=300)
     assert ran.status == 0 and "PASSED" in ran.said, ran
     assert re.search(r"^(\d+) of \1 devices$", ran.said, re.M), f"not all devices: {ran}"
 

@@ -182,8 +182,10 @@ TEST_F(SoftDevices, WaitForThemselvesAlone) {
 
 // Both ways, whichever context is current: a copy that belongs to no stream comes after all earlier work of both
 // devices, and before all later work.
-TEST_F(SoftDevices, CopyBetweenThemselvesInTheOrderOfBoth) {
-    const CUdeviceptr gate = on(0, 4), from = on(0, 4), to = on(1, 4);
+struct SoftDevicesCopies : SoftDevices {
+    void in_the_order_of_both(CUdeviceptr gate, CUdeviceptr from, CUdeviceptr to);
+};
+void SoftDevicesCopies::in_the_order_of_both(CUdeviceptr gate, CUdeviceptr from, CUdeviceptr to) {
     for (int current : {0, 1})
         for (bool peer : {true, false}) {
             use(0);
@@ -206,6 +208,27 @@ TEST_F(SoftDevices, CopyBetweenThemselvesInTheOrderOfBoth) {
             EXPECT_EQ(9u, word(from));
             for (CUstream s : {before, after}) OK(cuStreamDestroy(s));
         }
+}
+
+TEST_F(SoftDevicesCopies, CopyBetweenThemselvesInTheOrderOfBoth) { in_the_order_of_both(on(0, 4), on(0, 4), on(1, 4)); }
+TEST_F(SoftDevicesCopies, SoDoCopiesOfMappedMemory) {
+    constexpr std::size_t granule = 2 << 20;
+    CUdeviceptr at = 0;
+    OK(cuMemAddressReserve(&at, 2 * granule, 0, 0, 0));
+    for (int d : {0, 1}) {
+        CUmemAllocationProp what{};
+        what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+        what.location = {CU_MEM_LOCATION_TYPE_DEVICE, d};
+        const CUmemAccessDesc access{what.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        CUmemGenericAllocationHandle memory = 0;
+        OK(cuMemCreate(&memory, granule, &what, 0));
+        OK(cuMemMap(at + static_cast<std::size_t>(d) * granule, granule, 0, memory, 0));
+        OK(cuMemRelease(memory));
+        OK(cuMemSetAccess(at + static_cast<std::size_t>(d) * granule, granule, &access, 1));
+    }
+    in_the_order_of_both(on(0, 4), at, at + granule);
+    OK(cuMemUnmap(at, 2 * granule));
+    OK(cuMemAddressFree(at, 2 * granule));
 }
 
 TEST_F(SoftDevices, EndAlone) {
