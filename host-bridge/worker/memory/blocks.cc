@@ -14,42 +14,18 @@ std::uint64_t rounded(std::uint64_t bytes, std::uint64_t unit) { return (bytes +
 
 // ---- addresses
 
-std::optional<std::uint64_t> Spans::Span::take(std::uint64_t wanted) {
-    const auto hole = std::ranges::find_if(holes, [&](const auto& h) { return h.second >= wanted; });
-    if (hole == holes.end()) return {};
-    const auto [address, room] = *hole;
-    holes.erase(hole);
-    if (room > wanted) holes[address + wanted] = room - wanted;
-    return address;
-}
-
 std::optional<std::uint64_t> Spans::take(std::uint64_t bytes) {
     for (auto& [start, span] : spans_)
-        if (const auto address = span.take(bytes)) return address;
+        if (const auto address = span.holes.take(bytes)) return address;
     if (bytes > end - next_) return {};
     const std::uint64_t whole = rounded(bytes, unit), start = pieces_.reserve(next_, whole);
     if (start == 0) return {};
     next_ += whole;
-    Span& fresh = spans_[start];
-    fresh.bytes = whole;
-    fresh.holes[start] = whole;
-    return fresh.take(bytes);
+    return (spans_[start] = {whole, Holes(start, whole)}).holes.take(bytes);
 }
 
 void Spans::give(std::uint64_t address, std::uint64_t bytes) {
-    auto& holes = std::prev(spans_.upper_bound(address))->second.holes;
-    const auto next = holes.lower_bound(address);
-    if (next != holes.begin())
-        if (const auto before = std::prev(next); before->first + before->second == address) {
-            address = before->first;
-            bytes += before->second;
-            holes.erase(before);
-        }
-    if (next != holes.end() && next->first == address + bytes) {
-        bytes += next->second;
-        holes.erase(next);
-    }
-    holes[address] = bytes;
+    std::prev(spans_.upper_bound(address))->second.holes.give(address, bytes);
 }
 
 bool Spans::meet(std::uint64_t address, std::uint64_t bytes) const {
@@ -60,9 +36,7 @@ bool Spans::meet(std::uint64_t address, std::uint64_t bytes) const {
 }
 
 bool Spans::all_free() const {
-    return std::ranges::all_of(spans_, [](const auto& s) {
-        return s.second.holes.size() == 1 && s.second.holes.begin()->second == s.second.bytes;
-    });
+    return std::ranges::all_of(spans_, [](const auto& s) { return s.second.holes.is_one_of(s.second.bytes); });
 }
 
 // ---- blocks

@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "host-bridge/worker/memory/holes.h"
 #include "host-bridge/worker/memory/pieces.h"
 
 namespace barcuda {
@@ -39,8 +40,7 @@ class Spans {
   private:
     struct Span {
         std::uint64_t bytes = 0;
-        std::map<std::uint64_t, std::uint64_t> holes;  // address -> bytes; neighbours are merged
-        std::optional<std::uint64_t> take(std::uint64_t bytes);
+        Holes holes;
     };
     Pieces& pieces_;
     std::map<std::uint64_t, Span> spans_;  // by address. Holes of two spans are not merged: a mapping is in one span

@@ -6,41 +6,24 @@
 
 namespace barcuda {
 
-bool Slabs::Slab::take(std::uint32_t bytes, std::uint32_t& offset) {
+bool Slabs::Slab::take(std::uint64_t bytes, std::uint64_t& offset) {
     if (bytes > room) return false;
-    const auto hole = std::ranges::find_if(holes, [&](const auto& h) { return h.second >= bytes; });
-    if (hole == holes.end()) {
+    const auto place = holes.take(bytes);
+    if (!place) {
         room = bytes - unit;
         return false;
     }
-    const std::uint32_t its = hole->second;
-    offset = hole->first;
-    holes.erase(hole);
-    if (its > bytes) holes[offset + bytes] = its - bytes;
-    used[offset] = bytes;
+    used[offset = *place] = bytes;
     return true;
 }
 
-void Slabs::Slab::give(std::uint32_t offset) {
-    std::uint32_t bytes = used.extract(offset).mapped();
-    const auto next = holes.lower_bound(offset);
-    if (next != holes.begin())
-        if (const auto before = std::prev(next); before->first + before->second == offset) {
-            offset = before->first;
-            bytes += before->second;
-            holes.erase(before);
-        }
-    if (next != holes.end() && next->first == offset + bytes) {
-        bytes += next->second;
-        holes.erase(next);
-    }
-    holes[offset] = bytes;
-    room = std::max(room, bytes);
+void Slabs::Slab::give(std::uint64_t offset) {
+    room = std::max(room, holes.give(offset, used.extract(offset).mapped()));
 }
 
 CUresult Slabs::allocate(std::uint64_t bytes, const Pieces::Devices& devices, std::uint64_t& address) {
-    const auto whole = static_cast<std::uint32_t>((bytes + unit - 1) / unit * unit);
-    std::uint32_t offset = 0;
+    const std::uint64_t whole = (bytes + unit - 1) / unit * unit;
+    std::uint64_t offset = 0;
     for (auto& [start, slab] : slabs_)
         if (slab.take(whole, offset)) {
             address = start + offset;
@@ -48,16 +31,14 @@ CUresult Slabs::allocate(std::uint64_t bytes, const Pieces::Devices& devices, st
         }
     std::uint64_t start = 0;
     if (CUresult r = blocks_.make(device_, block_granule, devices, start); r != CUDA_SUCCESS) return r;
-    Slab& fresh = slabs_[start];
-    fresh.holes[0] = fresh.room = block_granule;
-    fresh.take(whole, offset);
+    slabs_[start].take(whole, offset);
     address = start + offset;
     return CUDA_SUCCESS;
 }
 
 void Slabs::free(std::uint64_t address) {
     const auto its = std::prev(slabs_.upper_bound(address));
-    its->second.give(static_cast<std::uint32_t>(address - its->first));
+    its->second.give(address - its->first);
     if (!its->second.used.empty()) return;
     // The lowest stays, where the next allocation looks first.
     const auto is_empty = [](const auto& s) { return s.second.used.empty(); };

@@ -3,6 +3,7 @@
 // lowest address that is free. One slab without allocations is kept for the next allocation; others end.
 #pragma once
 #include <cstdint>
+#include <iterator>
 #include <map>
 
 #include "host-bridge/worker/memory/blocks.h"
@@ -29,10 +30,11 @@ class Slabs {
 
   private:
     struct Slab {
-        std::map<std::uint32_t, std::uint32_t> holes, used;  // offset -> bytes. Neighbouring holes are merged
-        std::uint32_t room = 0;                              // no hole is larger
-        bool take(std::uint32_t bytes, std::uint32_t& offset);
-        void give(std::uint32_t offset);
+        Holes holes{0, block_granule};
+        std::map<std::uint64_t, std::uint64_t> used;  // offset -> bytes
+        std::uint64_t room = block_granule;           // no hole is larger
+        bool take(std::uint64_t bytes, std::uint64_t& offset);
+        void give(std::uint64_t offset);
     };
     Blocks& blocks_;
     const int device_;
