@@ -43,7 +43,7 @@ bool Spans::all_free() const {
 
 CUresult Blocks::make(int device, std::uint64_t bytes, const Pieces::Devices& devices, std::uint64_t& address) {
     if (bytes > Spans::end - Spans::begin) return CUDA_ERROR_OUT_OF_MEMORY;
-    Block block{device, 0, {}, devices};
+    Block block{device, 0, {}, devices, false};
     for (std::uint64_t left = rounded(bytes, block_granule); left != 0;) {
         const std::uint64_t here = std::min(left, most_of_a_piece);
         Pieces::Handle piece = 0;
@@ -51,7 +51,7 @@ CUresult Blocks::make(int device, std::uint64_t bytes, const Pieces::Devices& de
             release(block);
             return r;
         }
-        block.pieces.push_back({piece, here});
+        block.pieces.push_back({piece, here, false});
         left -= here;
     }
     return place(std::move(block), address);
@@ -59,7 +59,7 @@ CUresult Blocks::make(int device, std::uint64_t bytes, const Pieces::Devices& de
 
 CUresult Blocks::adopt(int device, std::vector<Block::Piece> pieces, const Pieces::Devices& devices,
                        std::uint64_t& address) {
-    return place({device, 0, std::move(pieces), devices}, address);
+    return place({device, 0, std::move(pieces), devices, true}, address);
 }
 
 CUresult Blocks::place(Block block, std::uint64_t& address) {
@@ -85,23 +85,88 @@ CUresult Blocks::place(Block block, std::uint64_t& address) {
 }
 
 void Blocks::release(const Block& block) {
-    for (const Block::Piece& piece : block.pieces) pieces_.release(piece.handle);
+    for (const Block::Piece& piece : block.pieces)
+        if (!piece.is_out) pieces_.release(piece.handle);
+}
+
+// f(address, bytes) for each run of pieces that are on the GPU.
+template <class F> static void each_run(std::uint64_t address, const Block& block, const F& f) {
+    std::uint64_t bytes = 0;
+    for (const Block::Piece& piece : block.pieces) {
+        if (!piece.is_out) {
+            bytes += piece.bytes;
+            continue;
+        }
+        if (bytes != 0) f(address, bytes);
+        address += bytes + piece.bytes;
+        bytes = 0;
+    }
+    if (bytes != 0) f(address, bytes);
 }
 
 void Blocks::end(std::uint64_t address) {
     const auto its = blocks_.extract(address);
     const Block& block = its.mapped();
-    pieces_.unmap(address, block.bytes);
+    each_run(address, block, [&](std::uint64_t at, std::uint64_t bytes) {
+        pieces_.unmap(at, bytes);
+        bytes_ -= bytes;
+    });
     spans_.give(address, block.bytes);
     release(block);
-    bytes_ -= block.bytes;
 }
 
 CUresult Blocks::open(std::uint64_t address, const Pieces::Devices& devices) {
     Block& block = blocks_.at(address);
-    const CUresult r = pieces_.open(address, block.bytes, devices, block.devices);
+    CUresult r = CUDA_SUCCESS;
+    each_run(address, block, [&](std::uint64_t at, std::uint64_t bytes) {
+        if (r == CUDA_SUCCESS) r = pieces_.open(at, bytes, devices, block.devices);
+    });
     if (r == CUDA_SUCCESS) block.devices = devices;
     return r;
+}
+
+// ---- pieces that leave
+
+namespace {
+std::uint64_t address_of(std::uint64_t block_address, const Block& block, std::size_t piece) {
+    for (std::size_t i = 0; i < piece; ++i) block_address += block.pieces[i].bytes;
+    return block_address;
+}
+}  // namespace
+
+bool Blocks::may_leave(const Block& block, std::size_t piece) const {
+    const Block::Piece& its = block.pieces[piece];
+    return !its.is_out && !block.adopted && !pieces_.is_shared(its.handle);
+}
+
+void Blocks::leave(std::uint64_t address, std::size_t piece) {
+    Block& block = blocks_.at(address);
+    Block::Piece& its = block.pieces[piece];
+    pieces_.unmap(address_of(address, block, piece), its.bytes);
+    pieces_.release(its.handle);
+    its.is_out = true;
+    bytes_ -= its.bytes;
+}
+
+CUresult Blocks::come_back(std::uint64_t address, std::size_t piece) {
+    Block& block = blocks_.at(address);
+    Block::Piece& its = block.pieces[piece];
+    const std::uint64_t at = address_of(address, block, piece);
+    Pieces::Handle fresh = 0;
+    if (CUresult r = pieces_.create(block.device, its.bytes, fresh); r != CUDA_SUCCESS) return r;
+    CUresult r = pieces_.map(at, its.bytes, fresh);
+    if (r == CUDA_SUCCESS) {
+        r = pieces_.open(at, its.bytes, block.devices, {});
+        if (r != CUDA_SUCCESS) pieces_.unmap(at, its.bytes);
+    }
+    if (r != CUDA_SUCCESS) {
+        pieces_.release(fresh);
+        return r;
+    }
+    its.handle = fresh;
+    its.is_out = false;
+    bytes_ += its.bytes;
+    return CUDA_SUCCESS;
 }
 
 }  // namespace barcuda

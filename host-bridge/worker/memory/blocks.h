@@ -51,11 +51,13 @@ struct Block {
     struct Piece {
         Pieces::Handle handle;
         std::uint64_t bytes;
+        bool is_out = false;  // its memory is not on the GPU (store.h), and the handle has no meaning
     };
     int device = 0;
     std::uint64_t bytes = 0;
     std::vector<Piece> pieces;  // in the order of their addresses
     Pieces::Devices devices;    // that may use it
+    bool adopted = false;       // the pieces are another process's
 };
 
 class Blocks {
@@ -70,10 +72,17 @@ class Blocks {
     void end(std::uint64_t address);
     CUresult open(std::uint64_t address, const Pieces::Devices& devices);
 
+    // Ends the memory of one piece of a block, whose addresses stay; and gives these addresses other memory, whose
+    // contents are undefined. The same condition as for end().
+    bool may_leave(const Block& block, std::size_t piece) const;
+    void leave(std::uint64_t address, std::size_t piece);
+    CUresult come_back(std::uint64_t address, std::size_t piece);
+
     const Block& at(std::uint64_t address) const { return blocks_.at(address); }
+    bool contain(std::uint64_t address) const { return blocks_.contains(address); }
     bool meet(std::uint64_t address, std::uint64_t bytes) const { return spans_.meet(address, bytes); }
     bool empty() const { return blocks_.empty() && spans_.all_free(); }
-    std::uint64_t bytes() const { return bytes_; }  // of all blocks
+    std::uint64_t bytes() const { return bytes_; }  // of all blocks, on the GPU
 
   private:
     CUresult place(Block block, std::uint64_t& address);

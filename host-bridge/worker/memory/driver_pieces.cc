@@ -165,7 +165,7 @@ CUresult DriverPieces::import_pieces(Token token, Offered& offered) {
         CUmemGenericAllocationHandle piece = 0;
         void* const fd = reinterpret_cast<void*>(std::intptr_t{file.fd()});
         if (CUresult r = driver_.cuMemImportFromShareableHandle(&piece, fd, posix); r != CUDA_SUCCESS) return r;
-        offered.pieces.push_back({piece, link.bytes});
+        offered.pieces.push_back({piece, link.bytes, false});
         token = link.next;
     }
     return CUDA_SUCCESS;

@@ -24,6 +24,7 @@ class DriverPieces : public Pieces {
     CUresult map(std::uint64_t address, std::uint64_t bytes, Handle piece) override;
     void unmap(std::uint64_t address, std::uint64_t bytes) override;
     CUresult open(std::uint64_t address, std::uint64_t bytes, const Devices& devices, const Devices& before) override;
+    bool is_shared(Handle piece) const override { return exported_.contains(piece); }
 
     struct Facts {
         bool makes_blocks = false;  // it has what blocks need

@@ -22,6 +22,8 @@ struct Pieces {
     virtual CUresult map(std::uint64_t address, std::uint64_t bytes, Handle piece) = 0;
     // Whole mappings. The GPU must have done all work that uses them: the driver does not wait.
     virtual void unmap(std::uint64_t address, std::uint64_t bytes) = 0;
+    // Another process may have it: it cannot be replaced.
+    virtual bool is_shared(Handle piece) const = 0;
     // From now on these devices, and no others of `before`, may use the mappings.
     virtual CUresult open(std::uint64_t address, std::uint64_t bytes, const Devices& devices,
                           const Devices& before) = 0;

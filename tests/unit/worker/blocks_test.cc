@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// blocks_test: blocks and slabs against a map of bytes. The pieces are a model of the driver's: it knows which addresses
-// have which memory, counts what exists, and fails on order.
+// blocks_test: blocks and slabs over a model of the driver's memory.
 #include "host-bridge/worker/memory/blocks.h"
 
 #include <gtest/gtest.h>
@@ -8,85 +7,13 @@
 #include <map>
 #include <random>
 #include <set>
-#include <string>
+#include <vector>
 
 #include "host-bridge/worker/memory/allocations.h"
+#include "tests/unit/support/model_pieces.h"
 
 namespace barcuda {
 namespace {
-
-constexpr std::uint64_t mib = 1 << 20;
-
-struct ModelPieces : Pieces {
-    struct Mapping {
-        std::uint64_t bytes;
-        Handle piece;
-        std::set<int> devices;
-    };
-    std::map<Handle, std::pair<int, std::uint64_t>> pieces;  // device and bytes of those with a handle
-    std::map<std::uint64_t, Mapping> mappings;
-    std::map<std::uint64_t, std::uint64_t> reserved;
-    Handle last = 0;
-    std::uint64_t calls = 0, fails_at = 0;  // which call fails, once
-    bool elsewhere = false;                 // the addresses that are asked for are in use
-
-    bool fails() { return ++calls == fails_at; }
-    std::uint64_t reserve(std::uint64_t hint, std::uint64_t bytes) override {
-        if (fails()) return 0;
-        const std::uint64_t at = elsewhere ? hint + (std::uint64_t{1} << 40) : hint;
-        reserved[at] = bytes;
-        return at;
-    }
-    CUresult create(int device, std::uint64_t bytes, Handle& piece) override {
-        EXPECT_EQ(0u, bytes % block_granule);
-        EXPECT_LE(bytes, most_of_a_piece);
-        if (fails()) return CUDA_ERROR_OUT_OF_MEMORY;
-        pieces[piece = ++last] = {device, bytes};
-        return CUDA_SUCCESS;
-    }
-    void release(Handle piece) override {
-        EXPECT_EQ(1u, pieces.erase(piece)) << "released twice";
-        for (const auto& [address, m] : mappings) EXPECT_NE(piece, m.piece) << "it is still mapped";
-    }
-    CUresult map(std::uint64_t address, std::uint64_t bytes, Handle piece) override {
-        EXPECT_EQ(0u, address % block_granule);
-        EXPECT_EQ(bytes, pieces.at(piece).second);
-        const auto span = std::prev(reserved.upper_bound(address));
-        EXPECT_LE(address + bytes, span->first + span->second) << "beyond what was reserved";
-        EXPECT_FALSE(mapped(address, bytes));
-        if (fails()) return CUDA_ERROR_OUT_OF_MEMORY;
-        mappings[address] = {bytes, piece, {}};
-        return CUDA_SUCCESS;
-    }
-    void unmap(std::uint64_t address, std::uint64_t bytes) override {
-        const std::uint64_t end = address + bytes;
-        while (address < end) address += mappings.extract(address).mapped().bytes;
-        EXPECT_EQ(end, address);
-    }
-    CUresult open(std::uint64_t address, std::uint64_t bytes, const Devices& devices, const Devices&) override {
-        if (fails()) return CUDA_ERROR_INVALID_VALUE;
-        for (const std::uint64_t end = address + bytes; address < end; address += mappings.at(address).bytes)
-            mappings.at(address).devices = {devices.begin(), devices.end()};
-        return CUDA_SUCCESS;
-    }
-
-    const Mapping* mapped(std::uint64_t address, std::uint64_t bytes = 1) const {
-        const auto next = mappings.lower_bound(address);
-        if (next != mappings.end() && next->first < address + bytes) return &next->second;
-        if (next == mappings.begin()) return nullptr;
-        const auto& [start, m] = *std::prev(next);
-        return address - start < m.bytes ? &m : nullptr;
-    }
-    std::set<int> devices(std::uint64_t address) const {
-        const Mapping* m = mapped(address);
-        return m ? m->devices : std::set<int>{};
-    }
-    std::uint64_t bytes() const {
-        std::uint64_t sum = 0;
-        for (const auto& [handle, piece] : pieces) sum += piece.second;
-        return sum;
-    }
-};
 
 struct BlocksTest : testing::Test {
     static constexpr Allocations::Owner one = 1, two = 2;
@@ -235,7 +162,7 @@ TEST_F(BlocksTest, AContextTakesItsMemoryWithIt) {
     std::uint64_t opened = 0;
     Pieces::Handle piece = 0;
     pieces.create(0, 4 * mib, piece);
-    EXPECT_EQ(all.adopt(one, 0, {{piece, 4 * mib}}, {0}, mib, 10, opened), CUDA_SUCCESS);
+    EXPECT_EQ(all.adopt(one, 0, {{piece, 4 * mib, false}}, {0}, mib, 10, opened), CUDA_SUCCESS);
     EXPECT_EQ(opened % (2 * mib), mib);
     all.owner_gone(one);
     EXPECT_EQ(pieces.bytes(), 4 * mib);

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "host-bridge/worker/memory/blocks.h"
+#include "host-bridge/worker/memory/driver_pieces.h"
+#include "host-bridge/worker/memory/store.h"
 #include "host-bridge/worker/quota/granter.h"
 
 #define OK(call) ASSERT_EQ(CUDA_SUCCESS, call)
@@ -375,6 +377,35 @@ TEST_F(MemoryLayer, APeersAccessIsThatToItsMemory) {
     EXPECT_EQ(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, table.cuCtxDisablePeerAccess(primaries[0]));
     EXPECT_FALSE(may(1, block) || may(1, small) || may(1, later));
     EXPECT_TRUE(may(0, block));
+}
+
+// ---- out of the GPU and back (store.h)
+
+TEST_F(MemoryLayer, ABlocksMemoryLeavesTheGpuAndComesBackToItsAddress) {
+    DriverPieces pieces(below(), *this);
+    Blocks blocks(pieces);
+    DriverCopies copies(below());
+    std::vector<std::byte> host(128 * mib);
+    OK(below().cuMemHostRegister_v2(host.data(), host.size(), 0));
+    Store store(blocks, copies, host.data(), host.size());
+    std::uint64_t block = 0, moved = 0;
+    OK(blocks.make(0, 100 * mib, {0}, block));
+    std::vector<std::uint32_t> words(100 * mib / 4), back(words.size());
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = static_cast<std::uint32_t>(i * 2654435761u);
+    OK(below().cuMemcpyHtoDAsync_v2(block, words.data(), 100 * mib, nullptr));
+    OK(below().cuCtxSynchronize());
+    OK(store.put_out(block, 100 * mib, moved));
+    EXPECT_EQ(100 * mib, moved);
+    EXPECT_EQ(room_before, room());
+    OK(store.bring_back(block));
+    EXPECT_EQ(room_before - 100 * mib, room());
+    OK(below().cuMemcpyDtoHAsync_v2(back.data(), block, 100 * mib, nullptr));
+    OK(below().cuCtxSynchronize());
+    EXPECT_TRUE(words == back);
+    OK(store.put_out(block, 1, moved));
+    store.forget(block);
+    blocks.end(block);
+    OK(below().cuMemHostUnregister(host.data()));
 }
 
 // ---- other processes
