@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // barcuda-bridge: lends this host's GPU to the guests of one region.
+#include <linux/close_range.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -13,6 +16,7 @@
 #include "base/log.h"
 #include "host-bridge/between/link.h"
 #include "host-bridge/bridge/bridge.h"
+#include "host-bridge/bridge/numbers.h"
 #include "host-bridge/keeper/keeper.h"
 #include "host-bridge/monitor/monitor.h"
 #include "host-bridge/worker/worker.h"
@@ -55,7 +59,8 @@ int main(int argc, char** argv) {
         "                                     -device ivshmem-plain,memdev=r",
         "barcuda-bridge"};
     barcuda::BridgeOptions options;
-    std::string worker, monitor, priority, more_files, level = "warn";
+    std::string worker, monitor, priority, more_files, words, level = "warn";
+    int keeper_fd = -1;
     unsigned warm_idle = static_cast<unsigned>(options.warm.idle.count());
     app.add_option("--region", options.region, "the shared file")->envname("BARCUDA_REGION")->capture_default_str();
     app.add_option("--name", options.name,
@@ -196,8 +201,16 @@ int main(int argc, char** argv) {
         ->envname("BARCUDA_LOG")
         ->check(CLI::IsMember({"trace", "debug", "info", "warn", "warning", "err", "error", "critical", "off"}))
         ->capture_default_str();
-    app.add_option("--worker", worker)->group("");    // how the bridge starts its own workers
-    app.add_option("--monitor", monitor)->group("");  // and its monitor
+    app.add_option("--worker", worker)->group("");     // how the bridge starts its own workers
+    app.add_option("--monitor", monitor)->group("");   // and its monitor
+    app.add_option("--keeper", keeper_fd)->group("");  // how a keeper starts the bridge of another file (keeper.cc)
+    app.add_option("--trial", options.trial)->group("");
+    app.add_option("--could-follow", words)->group("");  // and asks it whether its build understands these numbers
+    bool numbers = false;
+    app.add_flag("--numbers", numbers,
+                 "print the numbers that decide whether this build can go on with another one's clients, as JSON "
+                 "(docs/versions.md)")
+        ->configurable(false);
     app.set_version_flag("--version", barcuda::version_text());
     barcuda::add_config(app);
     int status = 0;
@@ -209,6 +222,8 @@ int main(int argc, char** argv) {
         return barcuda::wrong_usage;
     }
 
+    if (numbers) return puts(barcuda::Numbers::of_this_build().json().c_str()) < 0;
+    if (!words.empty()) return barcuda::could_follow(words);
     options.warm.idle = std::chrono::seconds(warm_idle);
     if (!priority.empty()) {
         options.share.priority = *barcuda::turns::priority_named(priority);
@@ -227,10 +242,16 @@ int main(int argc, char** argv) {
     }
     if (!worker.empty()) return barcuda::run_worker(worker, true, options.device_memory == "blocks");
     if (!monitor.empty()) return barcuda::run_monitor(monitor);
-    barcuda::File keeper;
-    barcuda::Keeper own(options.ready_fd, options.served_fd);
-    if (const int status = own.run(keeper); !keeper) return status;
-    if (own.has_served()) options.ready_fd = -1;
+    barcuda::File keeper(keeper_fd);
+    if (keeper) {  // which is a process of another file
+        prctl(PR_SET_NAME, "barcuda-bridge");
+        close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
+        options.ready_fd = -1;  // it was told long ago
+    } else {
+        barcuda::Keeper own(options.ready_fd, options.served_fd, {argv, argv + argc});
+        if (const int status = own.run(keeper); !keeper) return status;
+        if (own.has_served()) options.ready_fd = -1;
+    }
     const int ended = barcuda::Bridge(options, std::move(keeper)).run();
     // Everything that the bridge has made is gone. No process needs to wait for what the kernel still does for this
     // one.

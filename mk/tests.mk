@@ -32,6 +32,15 @@ $(B)/vm-tests/%: $(B)/tests/vm/%.o $(B)/shm-device.a $(B)/base.a
 	$(call making,LINK)
 	@$(CXX) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(link) -lgtest -lgtest_main
 
+# Bridges of builds with other links, for tests/e2e/lives/test_upgrade.py: this build's objects, but for its numbers.
+other_bridges := $(B)/e2e/bridge-link3 $(B)/e2e/bridge-link4
+$(B)/e2e/bridge-link3: numbers := -DBARCUDA_LINK=3 -DBARCUDA_OLDEST_LINK=2
+$(B)/e2e/bridge-link4: numbers := -DBARCUDA_LINK=4 -DBARCUDA_OLDEST_LINK=3
+$(other_bridges): host-bridge/bridge/numbers.cc $(bin)/barcuda-bridge
+	$(call making,LINK)
+	@$(CXX) $(compile) $(numbers) -c -o $@.o $<
+	@$(CXX) -o $@ $(B)/host-bridge/main.o $@.o $(call archive_files,$(host) shm-device base) $(link) $(fast_link) $(host_libraries)
+
 # The heap alone, to be preloaded into real programs; and a program that does nothing but allocate, and checks every byte.
 $(B)/heap/libheap-test.so: $(B)/tests/heap/support/preload.o $(B)/guest-heap.a $(B)/shm-device.a $(B)/base.a
 	$(call making,LINK)
@@ -45,5 +54,5 @@ $(B)/heap/stress $(B)/heap/model:
 $(B)/soft/random_kernels: $(B)/tests/soft/random_kernels.o
 	$(call program,$(gcc_inside))
 
-tests: all $(unit_tests) $(programs) $(if $(SANITIZE),,$(any_glibc)) $(e2e_programs) $(hostile) $(B)/e2e/rows $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels $(kernels)
+tests: all $(unit_tests) $(programs) $(if $(SANITIZE),,$(any_glibc)) $(e2e_programs) $(hostile) $(other_bridges) $(B)/e2e/rows $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels $(kernels)
 .PHONY: tests

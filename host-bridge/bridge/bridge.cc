@@ -59,6 +59,9 @@ int Bridge::run() {
     sigprocmask(SIG_BLOCK, &signals, nullptr);
     signals_ = File(signalfd(-1, &signals, SFD_CLOEXEC));
     if (const Failure error = start()) {
+        const int trial = ground_.options.trial;
+        if (trial >= 0 && write(trial, error.text().data(), error.text().size()) < 0)
+            log::warn("--trial {} cannot be written", trial);
         pollfd told{signals_.fd(), POLLIN, 0};
         if (poll(&told, 1, 0) > 0) {
             log::info("stopped before it served");
@@ -77,6 +80,7 @@ int Bridge::run() {
     desks_->limits.show_memory();
     if (!ground_.adopted) ground_.region.announce();
     announce();
+    ground_.ledger.own();
     ground_.kept.ready();
     listen();
     serve();
@@ -118,10 +122,12 @@ void Bridge::listen() {
             });
         });
     ground_.control.serve(
-        loop_, {[this](const auto& request, auto& reply, const ucred& by) { desks_->limits.serve(request, reply, by); },
-                [this](const auto& request, auto& reply, const ucred&) { desks_->list.serve(request, reply); },
-                [this](const auto& request, auto& reply, const ucred& by) { desks_->pauses.serve(request, reply, by); },
-                is_worker});
+        loop_,
+        {[this](const auto& request, auto& reply, const ucred& by) { desks_->limits.serve(request, reply, by); },
+         [this](const auto& request, auto& reply, const ucred&) { desks_->list.serve(request, reply); },
+         [this](const auto& request, auto& reply, const ucred& by) { desks_->pauses.serve(request, reply, by); },
+         [this](const auto& request, auto& reply, const ucred& by) { desks_->upgrades.serve(request, reply, by); },
+         is_worker});
 }
 
 // How long to wait for an event.
@@ -198,8 +204,13 @@ void Bridge::look_at(Client& client) {
 }
 
 void Bridge::beat() {
+    constexpr std::chrono::seconds alive_every{1};
     ground_.region.beat();
     service_.beat();
+    const auto now = Clock::now();
+    if (now - told_alive_ < alive_every) return;
+    told_alive_ = now;
+    ground_.kept.alive();
 }
 
 // A worker must not get a part of the region through another door, or change limits. The same holds for another

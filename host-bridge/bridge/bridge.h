@@ -45,7 +45,7 @@ class Bridge {
     void listen();
     void serve();
     std::chrono::milliseconds patience() const;
-    void beat();  // tells the clients, and systemd, that the bridge lives
+    void beat();  // tells the clients, systemd and the keeper that the bridge lives
     void take(Client& client);
     void restore();
     void look_at(Client& client);
@@ -62,6 +62,7 @@ class Bridge {
     File opens_;    // inotify: a process opens, reads or closes the region's file
     Loop::Watch on_signal_, on_open_, on_ring_;
     Clock::time_point heard_ = Clock::now();  // when anything last happened
+    Clock::time_point told_alive_{};          // the keeper
     const std::chrono::system_clock::time_point since_ = std::chrono::system_clock::now();
 };
 

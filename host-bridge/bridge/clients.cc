@@ -80,7 +80,9 @@ void Clients::restore(std::uint32_t slot, const KeptClient& kept, const Adopt& a
     if (kept.state == KeptClient::assigned && (client.worker = adopt(slot, kept))) {
         for (const auto& [offset, bytes] : kept.reserved)  // what it was not told to be its client's
             if (bytes != 0) client.worker->reserved.push_back({offset, bytes});
-        if (client.record.end) client.worker->dismiss();
+        // Of a client that has left, the earlier bridge may have killed the worker already.
+        const bool has_left = observe(region_.slots()[slot].closed) == kept.opening;
+        if (client.record.end || has_left) client.worker->dismiss();
     } else if (!client.record.end) {
         client.end(Client::Ending::died, "the worker process ended while the bridge was restarted");
     }

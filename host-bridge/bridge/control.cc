@@ -6,10 +6,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 
 #include "base/log.h"
@@ -34,9 +36,15 @@ bool answered(int to, const ucred& by, const char* message, ssize_t bytes,
         log::debug("the process that asked does not take the answer: {}", strerror(errno));
     return true;
 }
-static_assert(sizeof(LimitRequest) != sizeof(ListRequest) && sizeof(LimitRequest) != sizeof(PauseRequest) &&
-                  sizeof(ListRequest) != sizeof(PauseRequest),
-              "they are told apart by their length");
+constexpr std::size_t lengths[] = {sizeof(LimitRequest), sizeof(ListRequest), sizeof(PauseRequest),
+                                   sizeof(UpgradeRequest)};
+constexpr bool differ() {
+    for (std::size_t i = 0; i < std::size(lengths); ++i)
+        for (std::size_t j = 0; j < i; ++j)
+            if (lengths[i] == lengths[j]) return false;
+    return true;
+}
+static_assert(differ(), "they are told apart by their length");
 
 const sockaddr* as_address(const sockaddr_un& address) { return reinterpret_cast<const sockaddr*>(&address); }
 
@@ -93,11 +101,11 @@ void Control::serve(Loop& loop, Answers answers) {
 
 void Control::answer(Seat& visitor) {
     char message[1024];
-    static_assert(sizeof message > sizeof(LimitRequest) && sizeof message > sizeof(ListRequest));
+    static_assert(sizeof message > *std::ranges::max_element(lengths));
     const int from = visitor.socket.fd();
     const ssize_t n = recv(from, message, sizeof message, MSG_DONTWAIT | MSG_TRUNC);
     const auto is = [&](const auto& serve) { return answered(from, visitor.who, message, n, serve); };
-    if (!is(answers_.limits) && !is(answers_.list)) is(answers_.pause);
+    if (!is(answers_.limits) && !is(answers_.list) && !is(answers_.pause)) is(answers_.upgrade);
     visitors_.remove_if([&](const Seat& seat) { return &seat == &visitor; });
 }
 

@@ -52,6 +52,7 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
            {[&] { return ground.doorbell.connected(); }, [this] { return pool.warm(); },
             [&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); }},
            clients, quotas, grants, totals, ground.host, limits, pauses),
+      upgrades(ground.kept, clients),
       acceptor(clients, pool, limits, heap, ground.host, totals, [&] { return ground.doorbell.connected(); }),
       requests({clients, grants, shared, quotas, limits, heap}, loop) {}
 

@@ -21,6 +21,7 @@
 #include "host-bridge/bridge/quotas.h"
 #include "host-bridge/bridge/requests.h"
 #include "host-bridge/bridge/startup.h"
+#include "host-bridge/bridge/upgrade_desk.h"
 
 namespace barcuda {
 
@@ -44,6 +45,7 @@ struct Desks {
     HeapDesk heap;
     PauseDesk pauses;
     ListDesk list;
+    UpgradeDesk upgrades;
     Acceptor acceptor;
     Requests requests;
 };

@@ -2,6 +2,7 @@
 #include "host-bridge/bridge/kept.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,6 +83,32 @@ void Kept::ready() const {
 }
 void Kept::done() const {
     if (link_) ask(keeping::request(Form::done));
+}
+// A keeper that stands still does not stop its bridge.
+void Kept::alive() const {
+    const keeping::Request alive = keeping::request(Form::alive);
+    if (link_) send(link_.fd(), &alive, sizeof alive, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+int Kept::upgrade(const Order& order, int file) const {
+    if (!link_) return ENOSYS;
+    keeping::Request request = keeping::request(order.only_check ? Form::check : Form::upgrade, order.words);
+    request.milliseconds = order.milliseconds;
+    return ask(request, file).answer.error;
+}
+
+Kept::Progress Kept::progress() const {
+    Progress progress;
+    if (!link_) return progress;
+    const Heard heard = ask(keeping::request(Form::progress));
+    const std::int32_t step = heard.answer.status;
+    if (step >= 0 && step < static_cast<std::int32_t>(keeping::Step::count))
+        progress.step = static_cast<keeping::Step>(step);
+    progress.attempt = heard.answer.attempt;
+    char text[2048];
+    const ssize_t n = pread(heard.file.fd(), text, sizeof text, 0);
+    if (n > 0) progress.text.assign(text, static_cast<std::size_t>(n));
+    return progress;
 }
 
 }  // namespace barcuda

@@ -4,6 +4,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,6 +36,22 @@ class Kept {
 
     void ready() const;
     void done() const;
+    void alive() const;
+
+    // ---- a bridge of another file in this one's place (keeper/upgrade.h)
+    struct Order {
+        bool only_check = false;
+        std::string words;               // Numbers::words of this bridge
+        std::uint32_t milliseconds = 0;  // that check and start may take
+    };
+    struct Progress {
+        keeping::Step step = keeping::Step::none;
+        std::uint32_t attempt = 0;
+        std::string text;  // what the file said, or why it was refused
+    };
+    // Returns an errno; 0: progress() says what comes of it.
+    int upgrade(const Order& order, int file) const;
+    Progress progress() const;
 
   private:
     struct Heard {

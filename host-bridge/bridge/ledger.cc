@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "host-bridge/between/link.h"
+#include "host-bridge/bridge/numbers.h"
 
 namespace barcuda {
 namespace {
@@ -70,7 +70,7 @@ void Ledger::begin(const Shape& shape) {
     Head& head = *reinterpret_cast<Head*>(at_);
     head.magic = magic;
     head.form = form;
-    head.link = Orders::link_of_this_build;
+    head.link = Numbers::of_this_build().of[Numbers::link].newest;
     head.layout = BARCUDA_LAYOUT;
     head.packets = BARCUDA_PACKETS;
     head.shape = shape;
@@ -101,18 +101,14 @@ Failure Ledger::open(File file) {
     };
     const Head& its = head();
     if (its.magic != magic || !its.whole) return refuse("the bridge's books are not whole");
-    const auto is_another = [](const char* what, unsigned its_number, unsigned ours) {
-        return fmt::format(
-            "the earlier bridge's {} has number {}, this bridge's {}: its clients cannot be taken over; let them end, "
-            "then start this bridge",
-            what, its_number, ours);
-    };
-    if (its.form != form) return refuse(is_another("form of the books", its.form, form));
-    constexpr std::uint32_t ours = Orders::link_of_this_build;
-    if (its.link > ours || its.link < Orders::oldest_link)
-        return refuse(is_another("link to its workers", its.link, ours));
-    if (its.layout != BARCUDA_LAYOUT) return refuse(is_another("layout of the region", its.layout, BARCUDA_LAYOUT));
-    if (its.packets != BARCUDA_PACKETS) return refuse(is_another("form of packets", its.packets, BARCUDA_PACKETS));
+    Numbers used;
+    const auto uses = [&](Numbers::What what, std::uint32_t number) { used.of[what] = {number, number}; };
+    uses(Numbers::books, its.form);
+    uses(Numbers::link, its.link);
+    uses(Numbers::layout, its.layout);
+    uses(Numbers::packets, its.packets);
+    if (const auto all = differences(used, Numbers::of_this_build()); !all.empty())
+        return refuse(fmt::format("{}; let its clients end, then start this bridge", fmt::join(all, "; ")));
     if (its.shape.channel_count > BARCUDA_MAX_CHANNELS ||
         its.shape.granule_count > BARCUDA_MAX_SIZE / BARCUDA_GRANULE || its.bytes != size ||
         Places(its.shape).end != size)
@@ -121,6 +117,10 @@ Failure Ledger::open(File file) {
     file_ = std::move(file);
     kept_ = true;
     return {};
+}
+
+void Ledger::own() {
+    if (at_) reinterpret_cast<Head*>(at_)->link = Numbers::of_this_build().of[Numbers::link].newest;
 }
 
 Ledger Ledger::anonymous(const Shape& shape) {

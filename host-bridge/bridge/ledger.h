@@ -28,10 +28,12 @@ class Ledger {
 
     struct Head {
         std::uint64_t magic;
-        std::uint32_t form, link, layout, packets;  // of the bridge that has made it
-        Shape shape;                                // of the region
-        std::uint64_t bytes;                        // of the whole ledger
-        Word<std::uint32_t> whole;                  // stored last
+        std::uint32_t form;
+        Word<std::uint32_t> link;       // the newest of workers that may have a client
+        std::uint32_t layout, packets;  // of the bridge that has made it
+        Shape shape;                    // of the region
+        std::uint64_t bytes;            // of the whole ledger
+        Word<std::uint32_t> whole;      // stored last
     };
 
     Ledger() = default;
@@ -43,6 +45,8 @@ class Ledger {
     Failure make(const Shape& shape);
     // Opens an earlier bridge's. Returns why this bridge cannot read it; empty: it can.
     Failure open(File file);
+    // From now on clients may get workers of this build.
+    void own();
     // A new one that ends with the process, for tests. Its children see it.
     static Ledger anonymous(const Shape& shape);
 

@@ -36,6 +36,7 @@ struct BridgeOptions {
     std::string turns;   // the file with which bridges share them; empty: this user's own, if there is a weight
     bool no_vm = false;  // clients are programs of this kernel: the bridge hears of each
     int ready_fd = -1;   // the bridge writes a line here when guests may connect
+    int trial = -1;      // the bridge takes the place of one of another build, or says here why it cannot
     int served_fd = -1;  // closed when everything that the bridge has made is gone, also its workers
 };
 

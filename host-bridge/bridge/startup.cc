@@ -110,7 +110,7 @@ Failure Startup::open_region() {
     format.overwrite = options_.overwrite;
     format.build = BARCUDA_VERSION;
     format.rows = row_identities();
-    ground_.adopted = adopt_region(format);
+    if (const Failure e = adopt_region(format)) return e;
     if (!ground_.adopted)
         if (const Failure e = make_region(format)) return e;
     if (options_.share.weight || !options_.turns.empty()) {
@@ -127,12 +127,12 @@ Failure Startup::open_region() {
 }
 
 // An earlier bridge of this keeper was killed. What it served goes on, or else all of it ends, as with a bridge that
-// has no keeper.
-bool Startup::adopt_region(const Format& format) {
+// has no keeper. On trial, nothing ends: the bridge of the earlier file will be started again.
+Failure Startup::adopt_region(const Format& format) {
     const Kept& kept = ground_.kept;
     File books = kept.take("books");
     const File file = kept.take("region");
-    if (!books && !file) return false;
+    if (!books && !file && options_.trial < 0) return {};
     Failure why = "its books are gone";
     if (books && file) why = ground_.ledger.open(std::move(books));
     if (!why) {
@@ -146,12 +146,14 @@ bool Startup::adopt_region(const Format& format) {
                                  }};
         if (Error e = ground_.region.adopt(options_.region.c_str(), as_there, before)) why = e.text;
     }
-    if (!why) return true;
+    ground_.adopted = !why;
+    if (ground_.adopted) return {};
+    if (options_.trial >= 0) return why;
     log::error("the clients of the earlier bridge end: {}", why.text());
     ground_.ledger = Ledger();
     for (const pid_t worker : WorkerProcess::left(kept)) WorkerProcess::end_left(worker, kept);
     kept.drop_all("");
-    return false;
+    return {};
 }
 
 Failure Startup::make_region(const Format& format) {

@@ -59,7 +59,7 @@ class Startup {
     static std::size_t files_of_each(std::size_t clients, unsigned most_warm, rlimit& given);
 
   private:
-    bool adopt_region(const Format& format);
+    Failure adopt_region(const Format& format);
     Failure make_region(const Format& format);
     Failure plan_cage(const std::function<void()>& meanwhile = {});
     Failure start_first(Launcher& launcher, Pool& pool);

@@ -21,6 +21,7 @@
 
 #include "base/log.h"
 #include "base/os/process.h"
+#include "host-bridge/bridge/numbers.h"
 #include "host-bridge/cage/users.h"
 #include "shm-device/queue/sync.h"
 #include "shm-device/rows/listing.h"
@@ -67,11 +68,14 @@ std::string describe_status(int status) {
 // the bridge.
 File make_sheet() {
     File file(memfd_create("barcuda-sheet", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    const Sheet empty;
+    Sheet empty;
+    empty.orders.link = Numbers::of_this_build().of[Numbers::link].newest;
     const bool made = file && write(file.fd(), &empty, sizeof empty) == sizeof empty &&
                       fcntl(file.fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
     return made ? std::move(file) : File();
 }
+// A sheet of an earlier link may be shorter. What it lacks reads as zeros, because both end in the same page.
+static_assert(sizeof(Sheet) <= BARCUDA_PAGE);
 Sheet* map_sheet(const File& file) {
     void* const at = mmap(nullptr, sizeof(Sheet), PROT_READ | PROT_WRITE, MAP_SHARED, file.fd(), 0);
     return at == MAP_FAILED ? nullptr : static_cast<Sheet*>(at);
@@ -224,6 +228,9 @@ std::unique_ptr<WorkerProcess> WorkerProcess::adopt(pid_t pid, std::uint64_t sta
     if (sheet) worker->sheet_.reset(map_sheet(sheet));
     worker->pidfd_ = File(open_pid(pid));
     if (!worker->sheet_ || !worker->link_ || !worker->pidfd_) return give_up();
+    const Numbers::Range links = Numbers::of_this_build().of[Numbers::link];
+    const std::uint32_t its_link = observe(worker->sheet_->orders.link);
+    if (its_link < links.oldest || its_link > links.newest) return give_up();
     worker->log_ = WorkerLog(std::move(log));
     worker->wrapped_ = its.wrapped;
     worker->called_ = std::move(called);

@@ -66,6 +66,23 @@ Failure connect_to_door(const std::string& door, File& to) {
     return fmt::format("{}: {}", door, strerror(errno));
 }
 
+Failure connect_to_doors_of(const std::string& door, uid_t user, File& to) {
+    Failure error = door + ": its bridge has ended";
+    to = make_socket();
+    if (!to) return strerror(errno);
+    std::error_code ec;
+    for (const auto& entry : std::filesystem::directory_iterator(limits_folder, ec)) {
+        struct stat st {};
+        const std::string path = entry.path();
+        if (!path.starts_with(door.substr(0, door.rfind('-') + 1)) || lstat(path.c_str(), &st) != 0 ||
+            !S_ISSOCK(st.st_mode) || st.st_uid != user)
+            continue;
+        if (connects(to, path)) return {};
+        if (errno != ECONNREFUSED) error = fmt::format("{}: {}", path, strerror(errno));
+    }
+    return error;
+}
+
 Failure exchange(const File& to, const void* request, std::size_t bytes, void* reply, std::size_t most,
                  std::size_t& received) {
     if (send(to.fd(), request, bytes, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes) && errno != EPIPE)

@@ -2,6 +2,8 @@
 // ask.h: one question to a running bridge, and its answer, over the socket of limits_link.h. Each pair of Request and
 // Reply has a form number, an error text, and rows, of which only `count` are sent.
 #pragma once
+#include <sys/types.h>
+
 #include <cstddef>
 #include <iterator>
 #include <string>
@@ -14,6 +16,9 @@ namespace barcuda {
 // Connects to the bridge that serves a region, or to the bridge behind a door (a socket's path).
 Failure connect_to_region(const std::string& region, File& to);
 Failure connect_to_door(const std::string& door, File& to);
+// The same for the bridge that has come in the place of the one behind that door: the door of this user's with the same
+// region.
+Failure connect_to_doors_of(const std::string& door, uid_t user, File& to);
 // Sends a request and receives at most `most` bytes.
 Failure exchange(const File& to, const void* request, std::size_t bytes, void* reply, std::size_t most,
                  std::size_t& received);

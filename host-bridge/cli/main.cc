@@ -24,6 +24,7 @@ constexpr AddCommand* commands[] = {
     add_limit,
     add_pause,
     add_resume,
+    add_upgrade,
     // guests and VMs
     add_guest,
     add_vm,

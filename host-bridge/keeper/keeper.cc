@@ -30,6 +30,10 @@ using keeping::Form;
 constexpr const char* region_name = "region";
 constexpr unsigned most_deaths = 5;
 constexpr std::chrono::milliseconds beats_every{200}, first_pause{100}, long_service{10'000};
+// A bridge tells each second that it lives. The keeper looks as often, so a time in which both stand still counts as
+// one look.
+constexpr std::chrono::milliseconds looks_every{1000};
+constexpr unsigned most_unheard = 10;
 
 sigset_t own_signals() {
     sigset_t signals;
@@ -52,9 +56,26 @@ const rlimit& given_files() {
     return given;
 }
 
+// Root's keeper may not signal a bridge that has become another user: the kernel does, when the keeper writes to this
+// pipe. The bridge's end is open as long as the bridge lives, whatever it executes.
+void get_signals_by(int pipe, int signal) {
+    fcntl(pipe, F_SETOWN, getpid());
+    fcntl(pipe, F_SETSIG, signal);
+    fcntl(pipe, F_SETFL, O_ASYNC | O_NONBLOCK);
+}
+
+bool is_debugged(pid_t process) {
+    std::ifstream status(fmt::format("/proc/{}/status", process));
+    constexpr std::string_view tracer = "TracerPid:";
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with(tracer)) return std::atoi(line.c_str() + tracer.size()) != 0;
+    return false;
+}
+
 }  // namespace
 
-Keeper::Keeper(int ready, int served) : ready_(ready), served_(served) {}
+Keeper::Keeper(int ready, int served, std::vector<std::string> command)
+    : ready_(ready), served_(served), command_(std::move(command)), upgrade_(command_) {}
 
 int Keeper::run(File& link) {
     given_files();
@@ -62,21 +83,47 @@ int Keeper::run(File& link) {
     sigprocmask(SIG_BLOCK, &signals, nullptr);
     signals_ = File(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
     if (start(link)) return 0;
-    while (bridge_ > 0 || state_ == State::backing_off) {
+    while (bridge_ > 0 || start_is_due() || state_ == State::backing_off) {
         pollfd heard[] = {{signals_.fd(), POLLIN, 0}, {link_.fd(), POLLIN, 0}};
         poll(heard, std::size(heard), patience());
         if (heard[1].revents & POLLIN) hear_bridge();
         hear_signals();
+        watch();
         if (state_ != State::serving && served_once_) beat();
-        if (state_ == State::backing_off && Clock::now() >= next_start_ && start(link)) return 0;
+        if (start_is_due() && start(link)) return 0;
     }
     return status_;
 }
 
-int Keeper::patience() const {
-    if (state_ == State::serving || !served_once_) {
-        if (state_ != State::backing_off) return -1;
+bool Keeper::start_is_due() const {
+    return (state_ == State::backing_off && Clock::now() >= next_start_) || (state_ == State::replacing && bridge_ < 0);
+}
+
+// What time brings: a check or a new bridge that is late, a bridge that no longer tells that it lives.
+void Keeper::watch() {
+    const auto now = Clock::now();
+    if (state_ == State::serving && upgrade_.look()) {
+        log::info("upgrade: the bridge of another file takes this one's place: {}", upgrade_.said());
+        state_ = State::replacing;
+        end_bridge();
     }
+    if (state_ == State::trying && upgrade_.is_late(now)) end_bridge();
+    if (state_ != State::serving || now < next_look_) return;
+    next_look_ = now + looks_every;
+    if (unheard_ > 1) beat();  // clients wait for the next bridge
+    if (++unheard_ <= most_unheard || hung_ || is_debugged(bridge_)) return;
+    hung_ = true;
+    log::error("the bridge has not said for {} s that it lives: it is ended", most_unheard);
+    end_bridge();
+}
+
+int Keeper::patience() const {
+    if (state_ == State::serving) {
+        const auto next = upgrade_.busy() ? std::min(next_look_, upgrade_.deadline()) : next_look_;
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
+        return static_cast<int>(std::max(left, std::chrono::milliseconds(0)).count());
+    }
+    if (!served_once_ && state_ != State::backing_off) return -1;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next_start_ - Clock::now());
     const auto until = state_ == State::backing_off ? std::max(left, std::chrono::milliseconds(0)) : beats_every;
     return static_cast<int>(std::min(until, beats_every).count());
@@ -96,46 +143,67 @@ void Keeper::beat() {
 
 // True: this is the bridge.
 bool Keeper::start(File& link) {
-    int ends[2], stop[2];
-    state_ = State::starting;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0 || pipe2(stop, O_CLOEXEC | O_NONBLOCK) != 0) {
+    int ends[2], stop[2], end[2];
+    if (state_ == State::replacing) {
+        upgrade_.old_one_ended();
+        state_ = State::trying;
+    } else {
+        state_ = State::starting;
+    }
+    const auto give_up = [this] {
         log::critical("cannot start the bridge: {}", strerror(errno));
         status_ = 1;
         state_ = State::ending;
         return false;
-    }
+    };
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return give_up();
     link_ = File(ends[0]);
-    File its(ends[1]), stopped(stop[0]);
+    File its(ends[1]);
+    if (pipe2(stop, O_CLOEXEC | O_NONBLOCK) != 0) return give_up();
+    File stops(stop[0]);
     stop_ = File(stop[1]);
+    if (pipe2(end, O_CLOEXEC | O_NONBLOCK) != 0) return give_up();
+    File is_ended(end[0]);
+    end_ = File(end[1]);
     fcntl(link_.fd(), F_SETFL, O_NONBLOCK);  // a bridge that reads no answers does not stop its keeper
+    hung_ = false;
     const pid_t keeper = getpid();
     bridge_ = fork();
-    if (bridge_ != 0) {
-        if (bridge_ > 0) return false;
-        log::critical("cannot start the bridge: {}", strerror(errno));
-        status_ = 1;
-        state_ = State::ending;
-        return false;
-    }
+    if (bridge_ < 0) return give_up();
+    if (bridge_ > 0) return false;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != keeper) _exit(1);
-    kept_.clear();
-    link_ = File();
-    signals_ = File();
-    stop_ = File();
-    // Root's keeper may not signal a bridge that has become another user: the kernel does, when the keeper writes to
-    // this pipe. The bridge's end is open as long as the bridge lives.
-    const int stops = stopped.release();
-    fcntl(stops, F_SETOWN, getpid());
-    fcntl(stops, F_SETSIG, SIGTERM);
-    fcntl(stops, F_SETFL, O_ASYNC | O_NONBLOCK);
+    begin_bridge(link, its, stops.release(), is_ended.release());
+    return true;
+}
+
+// In the new process. Returns if the bridge is this program.
+void Keeper::begin_bridge(File& link, File& its, int stops, int ends) {
+    const bool is_new = state_ == State::trying;
+    const int file = is_new ? upgrade_.program() : file_.fd();
+    get_signals_by(stops, SIGTERM);
+    get_signals_by(ends, SIGKILL);
     setrlimit(RLIMIT_NOFILE, &given_files());
     sigset_t signals;  // the others stay blocked: the bridge reads them
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);
     sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+    if (file >= 0) {
+        std::vector<std::string> command = command_;
+        command.insert(command.end(), {"--keeper", std::to_string(its.fd())});
+        if (is_new) command.insert(command.end(), {"--trial", std::to_string(upgrade_.text())});
+        for (const int passed_on : {its.fd(), stops, ends, is_new ? upgrade_.text() : its.fd()})
+            fcntl(passed_on, F_SETFD, 0);
+        become_program(file, std::move(command));
+        log::critical("cannot execute the bridge's file: {}", strerror(errno));
+        _exit(1);
+    }
+    kept_.clear();
+    link_ = File();
+    signals_ = File();
+    stop_ = File();
+    end_ = File();
     link = std::move(its);
-    return true;
 }
 
 void Keeper::hear_signals() {
@@ -163,13 +231,15 @@ void Keeper::end_by(int signal) {
 void Keeper::bridge_ended(int status) {
     bridge_ = -1;
     link_ = File();
+    if (state_ == State::replacing) return;
+    if (state_ == State::trying) return new_one_ended(status);
     if (state_ == State::ending || WIFEXITED(status)) {
         status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         state_ = State::ending;
         return;
     }
     // A bridge that is killed while it serves is no sign of a fault. One that crashes soon after its start may do so again.
-    const bool was_killed = WTERMSIG(status) == SIGKILL && state_ == State::serving;
+    const bool was_killed = WTERMSIG(status) == SIGKILL && state_ == State::serving && !hung_;
     const bool served_long = state_ == State::serving && Clock::now() - ready_at_ > long_service;
     if (served_long) deaths_ = 0;
     else if (!was_killed) ++deaths_;
@@ -187,6 +257,14 @@ void Keeper::bridge_ended(int status) {
     next_start_ = Clock::now() + (deaths_ == 0 ? std::chrono::milliseconds(0) : first_pause * (1 << deaths_));
 }
 
+// An upgrade has failed. The bridge of the earlier file goes on with its clients.
+void Keeper::new_one_ended(int status) {
+    upgrade_.ended(status);
+    log::error("upgrade: the new bridge does not serve: {}; the earlier one goes on", upgrade_.said());
+    state_ = State::backing_off;
+    next_start_ = Clock::now();
+}
+
 void Keeper::hear_bridge() {
     char message[sizeof(keeping::Request) + 1];
     File file;
@@ -196,6 +274,7 @@ void Keeper::hear_bridge() {
         link_ = File();
         return;
     }
+    unheard_ = 0;
     const auto length = static_cast<std::size_t>(n);
     const auto request = length <= sizeof message ? keeping::Request::read({message, length}) : std::nullopt;
     if (!request) {
@@ -203,14 +282,16 @@ void Keeper::hear_bridge() {
         state_ = State::ending;
         return end_bridge();
     }
+    if (request->form == static_cast<std::uint32_t>(Form::alive)) return;
     int with = -1;
     const keeping::Answer answer = serve(*request, std::move(file), with);
     if (!send_message(link_.fd(), &answer, sizeof answer, with)) end_bridge();
 }
 
+// A bridge whose link is closed would end by itself, as if it had been stopped: it is killed first.
 void Keeper::end_bridge() {
+    if (bridge_ > 0 && kill(bridge_, SIGKILL) != 0 && write(end_.fd(), "", 1) < 0) log::error("cannot end the bridge");
     link_ = File();
-    if (bridge_ > 0) kill(bridge_, SIGKILL);
 }
 
 keeping::Answer Keeper::serve(const keeping::Request& request, File file, int& with) {
@@ -250,7 +331,14 @@ keeping::Answer Keeper::serve(const keeping::Request& request, File file, int& w
             break;
         }
         case Form::ready:
+            if (state_ == State::trying) {
+                upgrade_.ready();
+                file_ = upgrade_.take_program();
+                deaths_ = 0;
+                log::info("upgrade: the bridge of the new file serves");
+            }
             state_ = State::serving;
+            next_look_ = Clock::now() + looks_every;
             served_once_ = true;
             ready_at_ = Clock::now();
             if (ready_ >= 0) close(std::exchange(ready_, -1));
@@ -259,6 +347,20 @@ keeping::Answer Keeper::serve(const keeping::Request& request, File file, int& w
         case Form::done:
             state_ = State::ending;
             if (served_ >= 0) close(std::exchange(served_, -1));
+            break;
+        case Form::alive: break;
+        case Form::check:
+        case Form::upgrade: {
+            const Upgrade::Order order{form == Form::check, request.name_text(),
+                                       std::chrono::milliseconds(request.milliseconds)};
+            answer.error = state_ == State::serving ? upgrade_.begin(order, std::move(file)) : EBUSY;
+            answer.attempt = upgrade_.attempt();
+            break;
+        }
+        case Form::progress:
+            answer.status = static_cast<std::int32_t>(upgrade_.step());
+            answer.attempt = upgrade_.attempt();
+            with = upgrade_.text();
             break;
         case Form::count: break;
     }

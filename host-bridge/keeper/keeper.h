@@ -6,7 +6,10 @@
 // workers.
 //
 //   starting  the bridge opens its region and its driver       backing_off  it was killed; the next one starts soon
-//   serving   it serves                                        ending       it ends, or was told to
+//   serving   it serves                                        replacing    it is ended for one of another file
+//   ending    it ends, or was told to                          trying       that one opens region and driver
+//
+// docs/state.md has the transitions; upgrade.h the steps of an upgrade.
 #pragma once
 #include <sys/types.h>
 
@@ -18,16 +21,17 @@
 
 #include "base/message.h"
 #include "host-bridge/between/keeping.h"
+#include "host-bridge/keeper/upgrade.h"
 
 namespace barcuda {
 
 class Keeper {
   public:
     // `ready`, `served`: descriptors that the bridge closes when it serves, and when all that it has made is gone; -1:
-    // there are none.
-    Keeper(int ready, int served);
+    // there are none. `command`: this process's own, for bridges of other files.
+    Keeper(int ready, int served, std::vector<std::string> command = {});
 
-    // Returns in each bridge that it starts, with `link` to the keeper; in the keeper itself, with its exit status and
+    // Returns in each bridge of this file that it starts, with `link` to the keeper; in the keeper itself, with its exit status and
     // without a link, when the last bridge has ended.
     int run(File& link);
 
@@ -43,19 +47,24 @@ class Keeper {
 
   private:
     using Clock = std::chrono::steady_clock;
-    enum class State { starting, serving, backing_off, ending };
+    enum class State { starting, serving, backing_off, replacing, trying, ending };
 
     bool start(File& link);
+    bool start_is_due() const;
+    void begin_bridge(File& link, File& its, int stops, int ends);
     void hear_signals();
     void hear_bridge();
     void bridge_ended(int status);
+    void new_one_ended(int status);
     void end_bridge();
     void end_by(int signal);
+    void watch();
     void reap_strangers();
     void beat();
     int patience() const;  // milliseconds
 
     int ready_, served_;
+    const std::vector<std::string> command_;
     Kept kept_;
     State state_ = State::starting;
     bool served_once_ = false;
@@ -64,8 +73,13 @@ class Keeper {
     unsigned deaths_ = 0;  // in a row, of bridges that crashed soon after their start
     Clock::time_point next_start_{}, ready_at_{};
     std::uint64_t beats_ = 0;
+    Clock::time_point next_look_{};
+    unsigned unheard_ = 0;  // how often in a row the keeper looked, and had heard nothing
+    bool hung_ = false;     // so it ends the bridge
+    Upgrade upgrade_;
+    File file_;  // of the bridges that it starts; none: this process's own
     File signals_, link_;
-    File stop_;  // a byte stops the bridge, also if it has become another user
+    File stop_, end_;  // a byte stops the bridge, or ends it at once, also if it has become another user
 };
 
 }  // namespace barcuda

@@ -217,6 +217,16 @@ class Bridge(Program):
         until(lambda: proper is None or has_ended(proper), "the serving process has ended")
         return status
 
+    def stand_still(self):
+        """Keeper and bridge stop. A keeper that runs would replace a bridge that stands still."""
+        proper = self.proper
+        for pid in self.pid, proper:
+            os.kill(pid, signal.SIGSTOP)
+
+    def go_on(self):
+        for pid in self.proper, self.pid:
+            os.kill(pid, signal.SIGCONT)
+
     def monitors(self):
         return children(self.proper, "--monitor")
 

@@ -206,6 +206,21 @@ def test_the_units_bridge_serves_programs_and_its_region_and_doorbell_are_for_qe
     assert bridge.kill(signal.SIGTERM) == 0, bridge
 
 
+def test_a_reload_puts_the_bridge_of_a_newer_package_in_the_place_of_the_units(installed, bridge):
+    """The keeper is root with two capabilities, which may not kill a bridge that has become another user; the command runs as that user."""
+    installed.succeed("sh", "-ec", "cp -p /usr/bin/barcuda-bridge /usr/bin/newer && mv /usr/bin/newer /usr/bin/barcuda-bridge")
+    ran = installed.as_unit(*installed.says("ExecReload").split())
+    assert ran.status == 0 and re.search(" of /usr/bin/barcuda-bridge serves in place of ", ran.out), f"{ran}{bridge}"
+    user = installed.succeed("id", "-u", "barcuda").strip()
+    pid = re.search(r"\(pid (\d+)\)", ran.out)[1]
+    assert re.search(rf"^Uid:\t{user}\t{user}\t", Path(f"/proc/{pid}/status").read_text(), re.M)
+    ran = installed.as_unit("env", "LD_PRELOAD=/usr/lib/barcuda/libbarcuda.so", "LD_LIBRARY_PATH=/usr/lib/barcuda/barcuda", installed.folder / "vector_add")
+    assert re.search("^PASSED", ran.out, re.M), f"{ran}{bridge}"
+    ran = installed.as_unit("barcuda", "upgrade", "--binary", "/bin/false")
+    assert ran.status == 1 and "Nothing was changed" in ran.err, ran
+    assert bridge.kill(signal.SIGTERM) == 0, bridge
+
+
 def test_programs_run_with_the_software_gpu_of_the_packages(installed):
     ran = installed.run("barcuda", "run", "--device", "soft", "--region-size", "256M", "--", installed.folder / "vector_add")
     assert re.search("^PASSED", ran.out, re.M), ran

@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from e2e.flat import BRIDGE, DEVICE, run, succeed, until, written
+from e2e.flat import BRIDGE, BUILD, DEVICE, TOP, run, succeed, until, written
 
-NO_SETTINGS = "version", "config", "print-config", "ready-fd"
+NO_SETTINGS = "version", "config", "print-config", "ready-fd", "numbers"
 TOO_ODD = "314572800"  # 300M: no power of two, so a bridge with this size ends at once
 
 
@@ -52,6 +52,22 @@ def test_systemd_is_not_told_that_the_bridge_lives_where_it_has_not_asked(system
     region.stop()
     systemd.hears("^STOPPING=1")
     assert not any("WATCHDOG" in message for message in systemd.heard), systemd.heard
+
+
+def test_a_reload_puts_the_installed_bridge_in_the_place_of_the_one_that_runs(systemd, region):
+    """As the unit has it: with its environment. systemd hears of the new bridge, and of no end."""
+    unit = (TOP / "system/barcuda-bridge@.service.in").read_text()
+    command = re.search(r"^ExecReload=@BINDIR@/(.*)$", unit, re.M)[1].split()
+    assert re.search(r"^Environment=BARCUDA_REGION=", unit, re.M), "the command knows its region by it"
+    bridge = region.serve("--warm", "0", env={"NOTIFY_SOCKET": systemd.path, "WATCHDOG_USEC": "1000000"})
+    systemd.hears("^READY=1")
+    before, client = bridge.proper, region.start("client", BUILD / "e2e/endless")
+    systemd.heard.clear()
+    succeed(BRIDGE.parent / command[0], *command[1:], env=region.named)
+    systemd.hears("^READY=1 STATUS=region .*: ")
+    systemd.hears("^WATCHDOG=1")
+    assert bridge.proper not in (None, before) and client.runs()
+    assert not any("STOPPING" in message for message in systemd.heard), systemd.heard
 
 
 def test_the_printed_file_has_every_option_of_the_help_that_is_a_setting():

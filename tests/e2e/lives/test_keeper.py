@@ -79,6 +79,30 @@ def test_a_limit_that_was_set_while_a_bridge_ran_holds_under_the_next(region):
     assert re.search(r"device-memory\b.*\b3", shown), shown
 
 
+def test_a_bridge_that_stands_still_is_replaced(region):
+    bridge = region.serve("--warm", "0")
+    client = region.background("client", BUILD / "e2e/copy_model", "steps=2000", f"seed={random.randrange(1 << 30)}")
+    bridge.wait_for("client admitted")
+    kill_bridge(bridge, signal.SIGSTOP)
+    assert "the bridge has not said for 10 s that it lives: it is ended" in bridge.log
+    assert client.wait() == 0, f"{client}{bridge.log}"
+    assert region.client(BUILD / "programs/vector_add").status == 0
+    bridge.stop()
+
+
+def test_a_keeper_that_stood_still_itself_ends_no_bridge(region):
+    """A time in which it did not run counts as one look."""
+    bridge = region.serve("--warm", "0")
+    before = bridge.proper
+    bridge.stand_still()
+    time.sleep(11)
+    bridge.go_on()
+    assert region.client(BUILD / "programs/vector_add").status == 0
+    time.sleep(1.5)  # it looks once more
+    assert bridge.proper == before
+    bridge.stop()
+
+
 def test_a_keeper_that_is_killed_ends_all(region):
     bridge = region.serve("--warm", "0")
     victim = region.start("victim", BUILD / "e2e/endless")

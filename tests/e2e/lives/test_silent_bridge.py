@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bridge that stands still is shown as silent, never as none; and sockets that another user has made hide no bridge."""
 import json
-import os
 import re
-import signal
 import sys
 
 import pytest
@@ -39,14 +37,14 @@ def is_seen(bridge):
 def test_a_bridge_that_stands_still_is_shown_as_silent_until_it_goes_on(bridge):
     is_seen(bridge)
     proper = bridge.proper
-    os.kill(proper, signal.SIGSTOP)
+    bridge.stand_still()
     ran = run(BARCUDA, "ps")
     assert ran.status == 1 and re.search(rf"^\? +{proper} +silent$", ran.out, re.M) and "No bridge" not in ran.said, ran
     ran = run(BARCUDA, "ps", "--json")
     shown = json.loads(ran.out)
     assert ran.status != 0 and [one["pid"] for one in shown["silent_bridges"]] == [proper] and not shown["bridges"], ran
     assert "No bridge answers; one is silent." in run(BARCUDA, "top", "--once", "--interval", "0.1").out.splitlines()
-    os.kill(proper, signal.SIGCONT)
+    bridge.go_on()
     is_seen(bridge)
 
 

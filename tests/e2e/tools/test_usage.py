@@ -109,13 +109,9 @@ def test_doctor_finds_a_bridge_that_serves(region):
 
 
 def test_doctor_finds_a_bridge_that_stands_still(region):
-    stopped = region.serve("--no-vm").proper
-    os.kill(stopped, signal.SIGSTOP)
-    try:
-        found = Diagnosis(region)
-        assert found.silent() and found.all["missing"] == 2, found.all
-    finally:
-        os.kill(stopped, signal.SIGCONT)
+    region.serve("--no-vm").stand_still()
+    found = Diagnosis(region)
+    assert found.silent() and found.all["missing"] == 2, found.all
 
 
 def test_doctor_finds_a_bridge_that_was_killed(region):

@@ -78,10 +78,13 @@ TEST(LedgerTest, WhatIsReadDifferentlyIsRefusedAndBothNumbersAreNamed) {
         std::uint32_t its;
         const char* text;
     } const cases[] = {
-        {offsetof(Ledger::Head, form), Ledger::form + 1, "form of the books has number 2, this bridge's 1"},
-        {offsetof(Ledger::Head, layout), BARCUDA_LAYOUT + 1, "layout of the region has number 8, this bridge's 7"},
-        {offsetof(Ledger::Head, packets), BARCUDA_PACKETS + 1, "form of packets has number 2, this bridge's 1"},
-        {offsetof(Ledger::Head, link), 1000, "link to its workers has number 1000, this bridge's"},
+        {offsetof(Ledger::Head, form), Ledger::form + 1,
+         "the form of the bridge's books has number 2 in the running bridge, and 1 in the new one"},
+        {offsetof(Ledger::Head, layout), BARCUDA_LAYOUT + 1,
+         "the layout of the region has number 8 in the running bridge, and 7 in"},
+        {offsetof(Ledger::Head, packets), BARCUDA_PACKETS + 1,
+         "the form of packets has number 2 in the running bridge, and 1 in"},
+        {offsetof(Ledger::Head, link), 1000, "the link to workers has number 1000 in the running bridge, and"},
         {offsetof(Ledger::Head, whole), 0, "not whole"},
         {offsetof(Ledger::Head, magic), 0, "not whole"},
         {offsetof(Ledger::Head, bytes), 4096, "size"},

@@ -283,6 +283,21 @@ TEST_F(RestoreTest, AWorkerThatHasDiedMeanwhileEndsItsClientWithTheReason) {
     EXPECT_EQ((*clients)[channel.index]->record.end, End::died);
     EXPECT_EQ((*clients)[other.index]->record.end, End::died);
 }
+TEST_F(RestoreTest, AWorkerThatWasKilledBecauseItsClientHasLeftIsNoFault) {
+    Channel channel = open();
+    turn();
+    const std::uint32_t slot = channel.index;
+    guest.close_channel(channel);
+    kill((*clients)[slot]->worker->pid(), SIGKILL);
+    test::await_end(*(*clients)[slot]->worker);
+    come_back();
+    ASSERT_TRUE((*clients)[slot] && (*clients)[slot]->worker);
+    EXPECT_TRUE((*clients)[slot]->worker->is_leaving());
+    reclaim_all();
+    EXPECT_FALSE((*clients)[slot]);
+    EXPECT_EQ(own_totals.went[static_cast<unsigned>(End::left)], 1u);
+    EXPECT_EQ(own_totals.went[static_cast<unsigned>(End::died)], 0u);
+}
 TEST_F(RestoreTest, AClientThatHasLeftIsReclaimedAndCountedOnce) {
     unsigned n = 0;
     for (bool was_killed = true; was_killed; ++n) {

@@ -54,6 +54,21 @@ TEST(KeeperRequest, WithAWrongNameOrProcessIsRefused) {
     EXPECT_FALSE(read(request(Form::keep, "name", 7)));
 }
 
+TEST(KeeperRequest, ToUpgradeHasATimeThatIsBounded) {
+    Request order = request(Form::upgrade, "layout7.link2-3");
+    EXPECT_FALSE(read(order)) << "no time";
+    order.milliseconds = keeping::longest_wait;
+    EXPECT_TRUE(read(order));
+    ++order.milliseconds;
+    EXPECT_FALSE(read(order));
+    Request other = request(Form::ready);
+    other.milliseconds = 1;
+    EXPECT_FALSE(read(other));
+    order = request(Form::check);
+    order.milliseconds = 1;
+    EXPECT_FALSE(read(order)) << "no numbers";
+}
+
 struct KeeperTest : testing::Test {
     Keeper keeper{-1, -1};
     int with = -1;
@@ -96,6 +111,19 @@ TEST_F(KeeperTest, ListsNamesInTheirOrder) {
     std::string all, last;
     while (ask(Form::list, last.c_str()) == 0) all += last = answer.name;
     EXPECT_EQ(all, "abc");
+}
+
+TEST_F(KeeperTest, UpgradesOnlyABridgeThatServes) {
+    EXPECT_EQ(ask(Form::upgrade, "layout7", any()), EBUSY);
+    EXPECT_EQ(ask(Form::progress), 0);
+    EXPECT_EQ(answer.status, static_cast<int>(keeping::Step::none));
+    EXPECT_EQ(with, -1);
+    EXPECT_EQ(ask(Form::ready), 0);
+    EXPECT_EQ(ask(Form::upgrade, "layout7", any()), 0);
+    EXPECT_EQ(answer.attempt, 1u);
+    EXPECT_EQ(ask(Form::progress), 0);
+    EXPECT_EQ(answer.status, static_cast<int>(keeping::Step::refused)) << "/dev/null is no program";
+    EXPECT_GE(with, 0);
 }
 
 TEST_F(KeeperTest, ReapsAChildOnceAndOnlyWhenItHasEnded) {
