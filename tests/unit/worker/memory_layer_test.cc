@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "host-bridge/between/device_choice.h"
 #include "host-bridge/worker/memory/blocks.h"
 #include "host-bridge/worker/memory/driver_pieces.h"
 #include "host-bridge/worker/memory/store.h"
