@@ -23,7 +23,7 @@
 // Words of a bridge:
 //   used           the process that the bridge ends with (its keeper); 0: no bridge
 //   reserve        what it never promises; the largest one of all bridges holds
-//   calls          grows by 1 at a grant, a refusal or an order for one of its clients, and when a bridge ends. A futex:
+//   calls          grows by 1 at a grant, a refusal or an order of one of its clients, and when a bridge ends. A futex:
 //                  the bridge sleeps on it
 // Words of a card:
 //   known, uuid    an entry that is in use, once and for all
@@ -34,10 +34,10 @@
 // nothing more.
 //
 // The book's lock is a lock of one byte of the file. Each bridge also holds the byte of its number, as long as the
-// bridge, its keeper or a later bridge of that keeper has the open file. The kernel ends both with the process. A bridge
-// that finds another one's byte free removes the rows of that bridge: its processes are gone, and their memory is free.
-// Each change takes effect with the store of one word, so a bridge that is killed leaves nothing half done; if it was
-// killed before it called others, `stirred` says so, and the next bridge calls all.
+// bridge, its keeper or a later bridge of that keeper has the open file. The kernel ends both with the process. A
+// bridge that finds another one's byte free removes the rows of that bridge: its processes are gone, and their memory
+// is free. Each change takes effect with the store of one word, so a bridge that is killed leaves nothing half done; if
+// it was killed before it called others, `stirred` says so, and the next bridge calls all.
 //
 // A process of the same user may write anything into the book. So each word is read once, and checked. A bridge takes
 // its own clients' figures from its own memory, and writes them again where the book has others. The card's size and

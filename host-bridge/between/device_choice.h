@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// device_choice.h: which CUDA driver this host has for `--device auto|cuda|soft`, by its path. (driver.h opens one; this
-// header does not read the command table.)
+// device_choice.h: which CUDA driver this host has for `--device auto|cuda|soft`, by its path. (driver.h opens one;
+// this header does not read the command table.)
 #pragma once
 #include <string>
 

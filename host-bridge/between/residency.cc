@@ -95,7 +95,10 @@ class Policy::Round {
         const Client& c = clients_[i];
         const Time over = plus(c.waiting_since, rules_.wait);
         // What would not fit into an empty card is refused at once.
-        if (now_ < over && plus(c.promised, c.wanted) <= minus(card_.size, card_.reserve)) return look(over), false;
+        if (now_ < over && plus(c.promised, c.wanted) <= minus(card_.size, card_.reserve)) {
+            look(over);
+            return false;
+        }
         decision_.refused.push_back(i);
         return true;
     }
@@ -137,8 +140,14 @@ class Policy::Round {
     bool collect(std::size_t waiter, Bytes need) {
         const auto idle = idle_ones(waiter), behind = those_behind();
         const Bytes without_stops = plus(sum(idle), sum(behind));
-        if (sum(idle) >= need) return order(idle, {}, {}, need), true;
-        if (without_stops >= need) return order(idle, {}, behind, need), true;
+        if (sum(idle) >= need) {
+            order(idle, {}, {}, need);
+            return true;
+        }
+        if (without_stops >= need) {
+            order(idle, {}, behind, need);
+            return true;
+        }
         auto working = working_ones(waiter, need);
         const Bytes left = need - sum(idle);
         // One that suffices is better than several: each that gives anything stops.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// control.h: the socket for `barcuda limit` (limits_link.h), `barcuda pause` (pause_link.h), `barcuda ps`
-// (list_link.h) and `barcuda upgrade` (upgrade_link.h). The bridge waits for no visitor: it reads a request when it has arrived, and drops an answer that is
-// not read. It admits a few visitors at a time, processes of root and of the bridge's own user.
+// control.h: the socket for `barcuda limit` (limits_link.h), `barcuda pause` (pause_link.h), `barcuda ps` (list_link.h)
+// and `barcuda upgrade` (upgrade_link.h). The bridge waits for no visitor: it reads a request when it has arrived, and
+// drops an answer that is not read. It admits a few visitors at a time, processes of root and of the bridge's own user.
 #pragma once
 #include <sys/socket.h>
 

@@ -21,11 +21,11 @@
 namespace barcuda {
 namespace {
 
-struct Row {
+struct NumberName {
     std::string_view name;  // small letters
     std::string_view text;
 };
-constexpr Row rows[Numbers::count] = {
+constexpr NumberName rows[Numbers::count] = {
     {"layout", "the layout of the region"},
     {"packets", "the form of packets"},
     {"books", "the form of the bridge's books"},
@@ -76,7 +76,7 @@ std::optional<Numbers> Numbers::read(std::string_view words) {
         std::string_view word = words.substr(0, end);
         words.remove_prefix(std::min(end + 1, words.size()));
         const std::size_t digit = std::min(word.find_first_of("0123456789"), word.size());
-        const auto row = std::ranges::find(rows, word.substr(0, digit), &Row::name);
+        const auto row = std::ranges::find(rows, word.substr(0, digit), &NumberName::name);
         if (row == std::end(rows)) return {};
         Range range;
         word.remove_prefix(digit);

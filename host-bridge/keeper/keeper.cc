@@ -238,7 +238,8 @@ void Keeper::bridge_ended(int status) {
         state_ = State::ending;
         return;
     }
-    // A bridge that is killed while it serves is no sign of a fault. One that crashes soon after its start may do so again.
+    // A bridge that is killed while it serves is no sign of a fault. One that crashes soon after its start may do so
+    // again.
     const bool was_killed = WTERMSIG(status) == SIGKILL && state_ == State::serving && !hung_;
     const bool served_long = state_ == State::serving && Clock::now() - ready_at_ > long_service;
     if (served_long) deaths_ = 0;

@@ -31,8 +31,8 @@ class Keeper {
     // there are none. `command`: this process's own, for bridges of other files.
     Keeper(int ready, int served, std::vector<std::string> command = {});
 
-    // Returns in each bridge of this file that it starts, with `link` to the keeper; in the keeper itself, with its exit status and
-    // without a link, when the last bridge has ended.
+    // Returns in each bridge of this file that it starts, with `link` to the keeper; in the keeper itself, with its
+    // exit status and without a link, when the last bridge has ended.
     int run(File& link);
 
     // Descriptors by name.

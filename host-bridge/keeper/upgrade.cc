@@ -28,11 +28,11 @@ using Step = keeping::Step;
 constexpr unsigned bit(Step step) { return 1u << static_cast<unsigned>(step); }
 constexpr unsigned orders = bit(Step::checking) | bit(Step::refused);
 
-struct Row {
+struct StepFacts {
     const char* name;
     unsigned successors;
 };
-constexpr Row table[] = {
+constexpr StepFacts table[] = {
     {"none", orders},
     {"checking", bit(Step::fits) | bit(Step::refused) | bit(Step::replacing)},
     {"fits", orders},

@@ -3,7 +3,8 @@
 // first come first served, and the policy of host-bridge/between/residency.h. Prints a line of JSON for each way.
 // tests/bench/residency makes tables and a plot of them.
 //
-//   residency_bench --pattern poisson|bursty|mixed [--guests N] [--minutes N] [--size GIB] [--speed GBPS] [--wait S] [--seed N]
+//   residency_bench --pattern poisson|bursty|mixed [--guests N] [--minutes N] [--size GIB] [--speed GBPS]
+//                   [--wait S] [--seed N]
 //   residency_bench --trace FILE ...   a recorded pattern: a line "guest seconds work gib" for each burst, in order of
 //                                      time: whose it is, when it begins, its seconds of the whole card, and what
 //                                      memory the guest has

@@ -158,8 +158,10 @@ class World {
         for (const std::size_t i : waiting) {
             const Client& c = all_[i].client;
             if (now_ - c.waiting_since >= policy_.rules().wait) decision.refused.push_back(i);
-            else if (c.wanted <= free) free -= c.wanted, decision.granted.push_back(i);
-            else free = 0;
+            else if (c.wanted <= free) {
+                free -= c.wanted;
+                decision.granted.push_back(i);
+            } else free = 0;
         }
         return decision;
     }

@@ -24,6 +24,9 @@ template <class T> static T* managed(size_t n, unsigned flags = cudaMemAttachGlo
 [[maybe_unused]] static void done() { CHECK(cudaDeviceSynchronize()); }
 [[maybe_unused]] static bool all_are(const int* p, size_t n, int value) {
     for (size_t i = 0; i < n; ++i)
-        if (p[i] != value) return printf("%zu: %d, not %d\n", i, p[i], value), false;
+        if (p[i] != value) {
+            printf("%zu: %d, not %d\n", i, p[i], value);
+            return false;
+        }
     return true;
 }

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One statement a line, and lines of at most 120 columns, in the sources of C++. A row of a table may be longer (a macro's call, alone on its
-line), and so may text in another language, which stands between R"( and )". A folder in `later` is not there yet: the list is meant to shrink,
-and a folder that has become clean leaves it."""
+line), and so may text in another language, which stands between R"( and )"."""
 import re
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from tree.statements import Source
 
 TOP = Path(__file__).resolve().parents[2]
-later = {"host-bridge/keeper"}
 FOLDERS = {}
 for file in sorted(file for top in ("base", "guest-allocator", "guest-uio", "host-bridge", "shm-device", "soft-gpu", "tests")
                    for kind in ("cc", "h") for file in (TOP / top).rglob(f"*.{kind}")):
@@ -37,14 +35,9 @@ def findings(folder):
             yield f"{name}:{number}: statements parted by a comma: write each on a line of its own"
 
 
-@pytest.mark.parametrize("folder", sorted(set(FOLDERS) - later))
+@pytest.mark.parametrize("folder", sorted(FOLDERS))
 def test_a_statement_has_its_own_line_of_120_columns(folder):
     assert "\n".join(findings(folder)) == ""
-
-
-@pytest.mark.parametrize("folder", sorted(later))
-def test_a_clean_folder_leaves_the_list(folder):
-    assert any(findings(folder)), f"{folder} is clean: take it out of `later`"
 
 
 @pytest.mark.parametrize("line, found", [

@@ -11,7 +11,7 @@ import pytest
 TOP = Path(__file__).resolve().parents[2]
 PROGRAMS = {"guest": ["base", "shm-device", "guest-allocator"], "host": ["base", "shm-device", "host-bridge"], "software GPU": ["soft-gpu"]}
 # Namespaces of a subject: their names are read with the namespace before them (virtqueue::Place, turns::Place), or within their folder.
-SUBJECTS = set("ast cage door driver ext fatbin heap keeping kind kubernetes managed nvml os request turns virtqueue watch".split())
+SUBJECTS = set("ast cage cards door driver ext fatbin heap keeping kind kubernetes managed nvml os request residency turns virtqueue watch".split())
 TYPE = re.compile(r"\b(?:struct|class|union|enum(?:\s+(?:class|struct))?)\s+(?:alignas\([^)]*\)\s*|__attribute__\(\(.*?\)\)\s*|\[\[.*?\]\]\s*)*(\w+)"
                   r"(?:\s+final)?\s*(?::[^:;{}()][^;{}]*)?$", re.S)
 NO_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*|R\"(\w*)\(.*?\)\1\"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", re.S | re.M)

@@ -124,8 +124,8 @@ int main(int argc, char** argv) {
     stub.format();
     Doorbell doorbell;
     if (const char* socket = value_of(argc, argv, "--doorbell"))
-        if (const std::string wrong = doorbell.open(socket, fd, barcuda::Kept()); !wrong.empty()) {
-            std::fprintf(stderr, "stub_bridge: %s\n", wrong.c_str());
+        if (const Failure wrong = doorbell.open(socket, fd, barcuda::Kept())) {
+            std::fprintf(stderr, "stub_bridge: %s\n", wrong.text().c_str());
             return 1;
         }
     std::signal(SIGTERM, [](int) { stopped = 1; });

@@ -25,8 +25,9 @@ constexpr std::uint64_t most_of_a_piece = 64 << 20;
 // Addresses of blocks.
 class Spans {
   public:
-    // Between what the driver maps by itself (from BARCUDA_DEVICE_MAPPED on; the software GPU also at 0x3000...) and the
-    // window of managed memory (guest-allocator/driver/managed/state/range.h). No guest has anything there (layout.h).
+    // Between what the driver maps by itself (from BARCUDA_DEVICE_MAPPED on; the software GPU also at 0x3000...) and
+    // the window of managed memory (guest-allocator/driver/managed/state/range.h). No guest has anything there
+    // (layout.h).
     static constexpr std::uint64_t begin = 0x310000000000, end = 0x400000000000;
     static constexpr std::uint64_t unit = std::uint64_t{64} << 30;  // a span is a multiple of this
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // driver_pieces.h: pieces of blocks (pieces.h) by the driver's virtual memory management, and how other processes get
 // them: each piece is exported as a descriptor, for which the bridge gives a token. A record with the piece's size and
-// the next piece's token stays with the descriptor. What a program passes on stands for the first token (bodies/ipc.cc).
+// the next piece's token stays with the descriptor. What a program passes on stands for the first token
+// (bodies/ipc.cc).
 #pragma once
 #include <array>
 #include <map>

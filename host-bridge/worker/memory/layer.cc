@@ -82,7 +82,10 @@ class Memory {
         const Allocations::Found found = all_.find(address);
         if (!found) return false;
         const Allocation& its = *found.allocation;
-        const auto put = [to](auto value) { return std::memcpy(to, &value, sizeof value), true; };
+        const auto put = [to](auto value) {
+            std::memcpy(to, &value, sizeof value);
+            return true;
+        };
         switch (attribute) {
             case CU_POINTER_ATTRIBUTE_CONTEXT: return put(its.owner);
             case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return put(unsigned{CU_MEMORYTYPE_DEVICE});

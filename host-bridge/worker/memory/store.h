@@ -48,8 +48,8 @@ class Store {
     Store(Blocks& blocks, Copies& copies, std::byte* room, std::uint64_t bytes)
         : blocks_(blocks), copies_(copies), room_(room), holes_(0, bytes) {}
 
-    // Moves pieces of the block to the host, the last one first, until `wanted` bytes or more have left, or all that may
-    // leave and that there is room for. `moved`: how many bytes.
+    // Moves pieces of the block to the host, the last one first, until `wanted` bytes or more have left, or all that
+    // may leave and that there is room for. `moved`: how many bytes.
     CUresult put_out(std::uint64_t block, std::uint64_t wanted, std::uint64_t& moved);
     // Moves all that is out back. When the GPU has no room for all of it, some of it may be back.
     CUresult bring_back(std::uint64_t block);

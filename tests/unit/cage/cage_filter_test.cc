@@ -111,7 +111,10 @@ TEST(CageFilter, HoldsForThreadsThatThereWereBefore) {
 }
 
 std::string ended_in_nvidias_list_for(const std::function<void()>& call) {
-    const Child c = with_nvidias_list([&] { return call(), 0; });
+    const Child c = with_nvidias_list([&] {
+        call();
+        return 0;
+    });
     if (c.denied != Sheet::nothing) return WEXITSTATUS(c.status) == 1 ? denied(c.denied) : "it lives on";
     return c.status == 0 ? "" : "status " + std::to_string(c.status);
 }

@@ -190,7 +190,8 @@ TEST(CageMeasure, MountsGiveAWorkerACacheOfCodeThatItCanWrite) {
     EXPECT_EQ(first, 0);
     EXPECT_TRUE(std::filesystem::exists(folder + "/code")) << "it is kept";
     if (geteuid() == 0) {
-        order.on |= only(Measure::user).on, order.user = 65534;
+        order.on |= only(Measure::user).on;
+        order.user = 65534;
         EXPECT_EQ(makes_one(order), 0);
     }
     unsetenv("CUDA_CACHE_PATH");
@@ -329,10 +330,12 @@ TEST(CageMeasure, TheBridgeLivesWithoutOtherProcessesMemoryAndWithoutANetwork) {
         char byte = 0;
         const iovec own{&byte, 1};
         const auto refused = [](long result) { return result == -1 && errno == EPERM; };
+        const pid_t forked = fork();
+        if (forked == 0) _exit(0);
         return refused(process_vm_readv(getpid(), &own, 1, &own, 1, 0)) && refused(socket(AF_INET, SOCK_STREAM, 0)) &&
                        refused(mount("none", "/nowhere", "tmpfs", 0, nullptr)) &&
                        refused(syscall(SYS_userfaultfd, 0)) && socket(AF_UNIX, SOCK_SEQPACKET, 0) >= 0 &&
-                       waitpid(fork() ? -1 : (_exit(0), 0), nullptr, 0) > 0
+                       waitpid(forked, nullptr, 0) > 0
                    ? 0
                    : 1;
     });

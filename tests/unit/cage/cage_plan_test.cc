@@ -104,7 +104,8 @@ TEST(CagePlan, RefusesAUserThatThereIsNot) {
 TEST(CagePlan, HasTheUserThatIsNamedThoughAllElseIsOff) {
     if (geteuid() != 0) GTEST_SKIP() << "only root can start workers as another user";
     Wish wish = soft();
-    wish.without = "all", wish.user = "nobody";
+    wish.without = "all";
+    wish.user = "nobody";
     const Plan plan = decide(wish);
     EXPECT_EQ(on(plan), "user ");
     EXPECT_NE(plan.order.user, 0u);
@@ -127,13 +128,15 @@ TEST(CagePlan, RecordsCallsInsteadOfDenyingThem) {
 }
 
 TEST(CagePlan, HandsOnOfTheEnvironmentWhatDriversRead) {
-    setenv("ANOTHERS_SECRET", "word", 1), setenv("CUDA_CACHE_PATH", "/x", 1);
+    setenv("ANOTHERS_SECRET", "word", 1);
+    setenv("CUDA_CACHE_PATH", "/x", 1);
     std::string all;
     for (char* v : environment(only(Measure::environment)))
         if (v) all += std::string(v) + '\n';
     EXPECT_THAT(all, HasSubstr("CUDA_CACHE_PATH=/x\n"));
     EXPECT_THAT(all, Not(HasSubstr("ANOTHERS_SECRET")));
-    unsetenv("ANOTHERS_SECRET"), unsetenv("CUDA_CACHE_PATH");
+    unsetenv("ANOTHERS_SECRET");
+    unsetenv("CUDA_CACHE_PATH");
 }
 
 TEST(CagePlan, RefusesACallThatThereIsNot) {

@@ -157,7 +157,9 @@ TEST_F(BlocksTest, AnotherDeviceMayUseWhatThereIsAndWhatComes) {
     for (const auto address : {block, small, later}) EXPECT_EQ(pieces.devices(address), std::set({0}));
 }
 TEST_F(BlocksTest, AContextTakesItsMemoryWithIt) {
-    allocate(mib), allocate(1), allocate(70 * mib);
+    allocate(mib);
+    allocate(1);
+    allocate(70 * mib);
     const auto kept = allocate(mib, two), small = allocate(1, two);
     std::uint64_t opened = 0;
     Pieces::Handle piece = 0;

@@ -338,7 +338,8 @@ TEST_F(MemoryLayer, AContextsMemoryEndsWithIt) {
     CUcontext context = nullptr;
     OK(table.cuCtxCreate_v4(&context, nullptr, 0, 0));
     OK(table.cuCtxSetCurrent(context));
-    allocate(70 * mib), allocate(10);
+    allocate(70 * mib);
+    allocate(10);
     const CUdeviceptr p = allocate(10);
     OK(table.cuMemFreeAsync(p, nullptr));
     OK(table.cuCtxSetCurrent(primaries[0]));

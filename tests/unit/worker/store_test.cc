@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// store_test: memory of blocks leaves the GPU and comes back to its addresses with its contents, whatever fails between.
+// store_test: memory of blocks leaves the GPU and comes back to its addresses with its contents, whatever fails
+// between.
 #include "host-bridge/worker/memory/store.h"
 
 #include <gtest/gtest.h>
