@@ -56,7 +56,12 @@ class InFlight {
         for (const auto& [place, its] : streams_)
             if (its->blocking_in == mark.of->default_of && its->last <= mark.all) done(*its, its->given);
     }
-    void stream_gone(CUstream stream) { streams_.erase(reinterpret_cast<std::uintptr_t>(stream)); }
+    // NVIDIA's driver crashes when it is asked about a stream that has been destroyed. What a handle does from now on
+    // counts as the default stream's.
+    void stream_gone(CUstream stream) {
+        streams_.erase(reinterpret_cast<std::uintptr_t>(stream));
+        std::erase_if(handles_, [stream](const auto& handle) { return handle.second == stream; });
+    }
     void context_gone(CUcontext context) { streams_.erase(reinterpret_cast<std::uintptr_t>(context)); }
     // No mark is outstanding either.
     void all_done() {

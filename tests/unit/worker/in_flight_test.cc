@@ -52,6 +52,17 @@ TEST(InFlight, OfAStreamIsNotDoneByAnothersFence) {
     EXPECT_EQ(work.count(), 2u);
 }
 
+// NVIDIA's driver crashes when it is asked about such a stream.
+TEST(InFlight, OfAHandleWhoseStreamIsGoneIsTheDefaultStreams) {
+    InFlight work(driver);
+    const int handle = 0, other = 0;
+    work.set_stream(&handle, one);
+    work.set_stream(&other, two);
+    work.stream_gone(one);
+    EXPECT_EQ(work.stream_of(&handle), nullptr);
+    EXPECT_EQ(work.stream_of(&other), two);
+}
+
 TEST(InFlight, OfStreamsThatTheDefaultOneWaitsForIsDoneWithIt) {
     InFlight work(driver);
     work.add(context, waited_for);
