@@ -481,6 +481,20 @@ int idle(double seconds) {
     return 0;
 }
 
+// Device memory of a known content, which is still there when a line has come.
+int hold(size_t bytes) {
+    unsigned char *memory, ends[2] = {};
+    TRY(cudaMalloc(&memory, bytes));
+    TRY(cudaMemset(memory, 0x5a, bytes));
+    TRY(cudaDeviceSynchronize());
+    printf("{\"hold\": \"begin\"}\n");
+    fflush(stdout);
+    for (int c; (c = getchar()) != '\n' && c != EOF;) {}
+    TRY(cudaMemcpy(&ends[0], memory, 1, cudaMemcpyDeviceToHost));
+    TRY(cudaMemcpy(&ends[1], memory + bytes - 1, 1, cudaMemcpyDeviceToHost));
+    return bench.failures || ends[0] != 0x5a || ends[1] != 0x5a;
+}
+
 // One of several processes that launch at once: ready, go, then microseconds a launch over the whole time.
 double launch_for(double seconds) {
     cudaStream_t s;
@@ -511,12 +525,14 @@ int several(int processes) {
 int help(int status) {
     printf(
         "cuda_bench [--quick] [--only PATTERN,...] [--budget MS] | --start | --processes N | --idle SECONDS\n"
+        "           | --hold MIB\n"
         "  --quick        smaller and fewer, for a software GPU; the first line of the output says so\n"
         "  --only         only metrics that match, e.g. 'h2d_*,launch*'\n"
         "  --budget       milliseconds for one metric (300; quick: 60)\n"
         "  --start        the first call and the first launch, no more\n"
         "  --processes N  N processes launch kernels at once: the cost of a launch in each\n"
         "  --idle S       use the GPU once, then sleep\n"
+        "  --hold MIB     have so much device memory until a line comes, then look at it\n"
         "One line of JSON for each metric. Exit status 77: no device.\n");
     return status;
 }
@@ -527,6 +543,7 @@ int main(int argc, char** argv) {
     int processes = 0;
     bool one_of_several = false, only_start = false;
     double idle_seconds = 0, budget = 0;
+    size_t hold_mib = 0;
     for (int i = 1; i < argc; ++i) {
         const std::string o = argv[i];
         const char* next = i + 1 < argc ? argv[i + 1] : nullptr;
@@ -537,6 +554,7 @@ int main(int argc, char** argv) {
         else if (o == "--budget" && next) budget = atof(argv[++i]) / 1e3;
         else if (o == "--processes" && next) processes = atoi(argv[++i]);
         else if (o == "--idle" && next) idle_seconds = atof(argv[++i]);
+        else if (o == "--hold" && next) hold_mib = strtoul(argv[++i], nullptr, 10);
         else if (o == in_step) one_of_several = true;
         else return help(2);
     }
@@ -546,6 +564,7 @@ int main(int argc, char** argv) {
     if (only_start) return start(), bench.failures ? 77 : 0;
     if (processes > 0) return several(processes);
     if (idle_seconds > 0) return idle(idle_seconds);
+    if (hold_mib > 0) return hold(hold_mib * MiB);
 
     char* early = static_cast<char*>(malloc(16 * MiB));
     start();

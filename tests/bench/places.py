@@ -89,10 +89,17 @@ class Flat:
             quiet, before = (quiet + 1 if used - before < 0.005 else 0), used
             time.sleep(0.15)
 
+    def serving(self):
+        """The process that serves, a child of its keeper (self.bridge)."""
+        def serves(pid):
+            with contextlib.suppress(OSError):
+                return pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().split(b'\0')[1:2] == [b'--region']
+        return next((pid for pid in family(self.bridge.pid) if pid != self.bridge.pid and serves(pid)), self.bridge.pid)
+
     def told(self):
         """What `barcuda ps` says of the bridge: a list of one, or of none."""
-        told = subprocess.run([self.barcuda, 'ps', '--json'], capture_output=True, text=True).stdout
-        return [b for b in json.loads(told or '{}').get('bridges', []) if b['pid'] == self.bridge.pid]
+        told, serving = subprocess.run([self.barcuda, 'ps', '--json'], capture_output=True, text=True).stdout, self.serving()
+        return [b for b in json.loads(told or '{}').get('bridges', []) if b['pid'] == serving]
 
     def region_memory(self, pid):
         """Bytes of the region that a client has been granted."""

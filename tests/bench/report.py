@@ -56,6 +56,7 @@ BARS = {
     **{f'wait_launch_{how}_{n}_with_work': most(1.05) for how in WAIT_HOW for n in WAIT_STREAMS if n},
     'managed_kernel_on_the_gpu': least(0.98), 'managed_first_touch_by_the_gpu': least(0.9), 'managed_first_touch_by_the_cpu': least(0.9),
     'managed_to_and_fro_16K': most(1.0), 'managed_prefetch_to_the_gpu': least(0.95), 'managed_prefetch_to_the_cpu': least(0.95),
+    'pause_1_MiB_out': Bar('≤', 600, fixed=True), 'pause_1_MiB_back': Bar('≤', 500, fixed=True),
     'streamsync_idle': most(0.5), 'event_query': most(0.5), 'getdevice': most(0.5), 'event_record': most(0.5),
     **{f'{d}_{memory}_{n}': most(1.0) for n in (4, 4096) for memory in ('malloc', 'hostalloc') for d in ('h2d', 'd2h', 'h2d+d2h')},
     **{f'{d}_{memory}_{n}': least(1.0) for n in (16384, 65536) for memory in ('malloc', 'hostalloc') for d in ('h2d', 'd2h')},
@@ -344,6 +345,10 @@ a copy of 4 KiB, an event's record and its wait; a launch, a copy of 4 bytes or 
 `launch_16_processes` is a launch in each of 16 clients. Streams and events are made and
 destroyed 10,000 at a time, an event with its first record; `client_memory` is what the program's memory grew by for each, `host_memory`
 what bridge and worker's did. (The driver's own memory for the device is in neither.)"""),
+    'lives': ('Pauses and killed bridges', """\
+`pause_N_MiB_out` and `_back` are `barcuda pause` and `barcuda resume` of a client with so much memory on the GPU, as the shell sees them ([state.md](state.md));
+`lost` are clients whose memory was not as before. `shortest_program_after_a_kill` is a program that is started at the moment at which its bridge
+was killed, beside the same program before."""),
     'applications': ('Applications', """\
 Programs of PyTorch and CuPy (`tests/bench/applications`), with random weights and data: the time of a step, natively and under `barcuda run`
 in turn. Launches, launched graphs, waits and bytes copied between host and device are those of a step through Barcuda. `app_other_results`
