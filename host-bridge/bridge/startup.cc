@@ -243,6 +243,10 @@ Failure Startup::publish_devices() {
                            host.devices.all.size(), BARCUDA_MAX_DEVICES);
     barcuda::publish_devices(ground_.region, host.devices);
     host.every = devices_seen(host.devices, nullptr);
+    // Copies between devices do not always come after the work of both.
+    if (options_.device_memory == "blocks" && host.every.size() > 1)
+        return fmt::format("--device-memory blocks serves VMs of one GPU, and this one gets {}: name one with --gpus",
+                           host.every.size());
     // The driver itself keeps workers, whatever their clients send, away from devices that are not this VM's.
     if (host.devices.chosen) setenv("CUDA_VISIBLE_DEVICES", visible_list(host.devices, host.every).c_str(), 1);
     return {};

@@ -20,11 +20,16 @@ def several():
 
 
 @pytest.mark.usefixtures("several")
-@pytest.mark.parametrize("memory", ["driver", "blocks"])
-def test_each_device_does_what_it_is_meant_to_do(memory):
-    ran = run(*RUN[:-1], "--device-memory", memory, "--", DEVICES, env=ALL, patience=300)
+def test_each_device_does_what_it_is_meant_to_do():
+    ran = run(*RUN, DEVICES, env=ALL, patience=300)
     assert ran.status == 0 and "PASSED" in ran.said, ran
     assert re.search(r"^(\d+) of \1 devices$", ran.said, re.M), f"not all devices: {ran}"
+
+
+@pytest.mark.usefixtures("several")
+def test_blocks_are_refused_for_several_devices():
+    ran = run(*RUN[:-1], "--device-memory", "blocks", "--", DEVICES, env=ALL)
+    assert ran.status != 0 and "--device-memory blocks serves VMs of one GPU" in ran.said, ran
 
 
 @pytest.mark.usefixtures("several")

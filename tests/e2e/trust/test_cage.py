@@ -306,8 +306,8 @@ def test_a_call_that_the_operator_allows_is_done(cage):
 def test_what_a_driver_calls_that_the_software_gpu_does_not_is_recorded_once_and_done(cage):
     cage.serve("cuda", "--record-calls", "--no-cage=bridge,mounts,files")
     cage.lets("open", "open", "inet")
+    until(lambda: re.search(": recorded socket 0x2$", cage.log, re.M), lambda: f"the socket is recorded: {cage.log}", 10)
     assert len(re.findall(": recorded openat /etc/passwd$", cage.log, re.M)) == 2, "two workers that each open it once"
-    assert re.search(": recorded socket 0x2$", cage.log, re.M), "the socket is not recorded"
 
 
 @pytest.mark.parametrize("option, words", [("--allow-call=sockett", "'sockett' is not a system call"),
