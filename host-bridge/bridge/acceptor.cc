@@ -83,8 +83,8 @@ Failure Acceptor::serve(Client& client) {
     const std::uint32_t slot = client.slot();
     client.introduce();
     std::vector<int> devices;
-    if (const Failure why = devices_of(client, devices)) return why;
-    if (const Failure why = base_of(client, client.base)) return why;
+    if (Failure why = devices_of(client, devices)) return why;
+    if (Failure why = base_of(client, client.base)) return why;
     if (!limits_.has_a_channel_left())
         return fmt::format("the guest has as many clients as it may have ({})", limits_.of_guest(Limit::channels));
     auto worker = pool_.take(devices, [&](std::uint64_t bytes) { return bytes <= limits_.room(slot); });

@@ -39,14 +39,14 @@ void await_end(const WorkerProcess& worker) {
 // Everything before the first client. Returns what is wrong.
 Failure Bridge::start() {
     Startup startup(ground_, signals_.fd());
-    if (const Failure e = startup.check()) return e;
-    if (const Failure e = startup.find_devices()) return e;
-    if (const Failure e = startup.open_region()) return e;
+    if (Failure e = startup.check()) return e;
+    if (Failure e = startup.find_devices()) return e;
+    if (Failure e = startup.open_region()) return e;
     place_ = Place(ground_.options.region, ground_.region.fd());
     desks_.emplace(ground_, loop_, monitoring_, since_);
-    if (const Failure e = startup.start_driver(desks_->launcher, desks_->pool)) return e;
-    if (const Failure e = startup.open_to_tools()) return e;
-    if (const Failure e = startup.publish_devices()) return e;
+    if (Failure e = startup.start_driver(desks_->launcher, desks_->pool)) return e;
+    if (Failure e = startup.open_to_tools()) return e;
+    if (Failure e = startup.publish_devices()) return e;
     const std::string& expected = ground_.options.expected;
     desks_->pool.expect(expected.empty() ? ground_.host.every : devices_seen(ground_.host.devices, expected.c_str()));
     return {};

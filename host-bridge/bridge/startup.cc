@@ -69,13 +69,13 @@ std::size_t Startup::files_of_each(std::size_t clients, unsigned most_warm, rlim
 
 Failure Startup::check() {
     if (!options_.user.empty())
-        if (const Failure e = cage::step_down(options_.user, options_.cage.own)) return e;
+        if (Failure e = cage::step_down(options_.user, options_.cage.own)) return e;
     if (ground_.kept) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of user has ended that
         cage::Groups::move_too(getppid());
     }
     if (!options_.wrapper.empty())
-        if (const Failure e = check_wrapper(options_.wrapper)) return e;
+        if (Failure e = check_wrapper(options_.wrapper)) return e;
     signal(SIGBUS, say_that_memory_is_gone);
     if (ground_.kept.take("books")) return {};
     if (const char* e = trace::begin_run()) return fmt::format("BARCUDA_TRACE={}: {}", getenv("BARCUDA_TRACE"), e);
@@ -110,9 +110,9 @@ Failure Startup::open_region() {
     format.overwrite = options_.overwrite;
     format.build = BARCUDA_VERSION;
     format.rows = row_identities();
-    if (const Failure e = adopt_region(format)) return e;
+    if (Failure e = adopt_region(format)) return e;
     if (!ground_.adopted)
-        if (const Failure e = make_region(format)) return e;
+        if (Failure e = make_region(format)) return e;
     if (options_.share.weight || !options_.turns.empty()) {
         const auto owner = static_cast<std::uint32_t>(ground_.kept ? getppid() : getpid());
         const std::string book =
@@ -159,8 +159,8 @@ Failure Startup::adopt_region(const Format& format) {
 Failure Startup::make_region(const Format& format) {
     HostRegion& region = ground_.region;
     if (Error e = region.create(options_.region.c_str(), format)) return e.text;
-    if (const Failure e = ground_.ledger.make(region.shape())) return e;
-    if (const Failure e = options_.access.give(region.fd(), options_.region)) return e;
+    if (Failure e = ground_.ledger.make(region.shape())) return e;
+    if (Failure e = options_.access.give(region.fd(), options_.region)) return e;
     ground_.kept.keep("region", region.fd());
     ground_.kept.keep("books", ground_.ledger.fd());
     return {};
@@ -230,8 +230,8 @@ Failure Startup::open_to_tools() {
     cage::enter_bridge(ground_.cage);
     if (const Failure e = ground_.control.open(ground_.region.fd()))
         log::warn("no `barcuda limit`, no `barcuda ps`: {}", e.text());
-    if (const Failure e = ground_.exporting.open(options_.metrics, options_.region, ground_.kept)) return e;
-    if (const Failure e = cage::close_bridge(ground_.cage)) return e;
+    if (Failure e = ground_.exporting.open(options_.metrics, options_.region, ground_.kept)) return e;
+    if (Failure e = cage::close_bridge(ground_.cage)) return e;
     log::limit(options_.limits.guest[Limit::log_text]);
     return {};
 }

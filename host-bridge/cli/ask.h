@@ -25,7 +25,7 @@ Failure exchange(const File& to, const void* request, std::size_t bytes, void* r
 
 template <class Request, class Reply> Failure ask(const File& to, const Request& request, Reply& reply) {
     std::size_t n = 0;
-    if (const Failure e = exchange(to, &request, sizeof request, &reply, sizeof reply, n)) return e;
+    if (Failure e = exchange(to, &request, sizeof request, &reply, sizeof reply, n)) return e;
     if (n < offsetof(Reply, rows) || reply.version != Request::form || reply.count > std::size(reply.rows) ||
         n != reply.bytes())
         return "its bridge is of another version";
@@ -37,7 +37,7 @@ template <class Request, class Reply> Failure ask(const File& to, const Request&
 template <class Request, class Reply>
 Failure ask_region(const std::string& region, const Request& request, Reply& reply) {
     File to;
-    if (const Failure e = connect_to_region(region, to)) return e;
+    if (Failure e = connect_to_region(region, to)) return e;
     Failure e = ask(to, request, reply);
     return !e || e.text() == reply.error ? e : Failure(region + ": " + e.text());
 }

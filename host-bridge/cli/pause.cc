@@ -82,7 +82,7 @@ class Operation {
     Failure tell(const Target& target, const PauseRequest& request, PauseReply& reply) const {
         if (target.door.empty()) return ask_region(target.region, request, reply);
         File to;
-        if (const Failure e = connect_to_door(target.door, to)) return e;
+        if (Failure e = connect_to_door(target.door, to)) return e;
         return ask(to, request, reply);
     }
 
@@ -100,10 +100,10 @@ class Operation {
         request.within = static_cast<std::uint32_t>(std::clamp(command_.within, 0.0, 3600.0) * 1000);
         request.keep_memory = command_.keep_memory;
         const auto reply = std::make_unique<PauseReply>();
-        if (const Failure e = tell(target, {}, *reply)) return e;
+        if (Failure e = tell(target, {}, *reply)) return e;
         for (const PauseRow& row : std::span(reply->rows, reply->count))
             if (row.state != Paused::running) target.paused.insert(row.channel);
-        if (const Failure e = tell(target, request, *reply)) return e;
+        if (Failure e = tell(target, request, *reply)) return e;
         note(target, *reply, true);
         return {};
     }
