@@ -18,6 +18,8 @@ import pytest
 
 from e2e.flat import BARCUDA, BUILD, Program, needs_soft, run, succeed, until
 
+# `barcuda ps` ends with 1 where a bridge of another test hangs.
+pytestmark = pytest.mark.usefixtures("own_shm")
 PROGRAM = BUILD / "e2e/pauses"
 # A card that no other test's processes share: the software GPU tells cards apart by their size.
 CARD = 1000 + 2 * (os.getpid() % 400)  # MiB
