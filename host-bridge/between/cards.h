@@ -111,7 +111,7 @@ class Member {
     ~Member();
     Failure join(const std::string& path, std::uint32_t owner);
     // A later bridge of the same keeper: the open file that the keeper has, and its number. It makes its claims again
-    // and then drops the rows of clients that have ended meanwhile.
+    // and then drops the rows of clients that have ended since.
     Failure adopt(File kept, std::uint32_t number);
     void drop_unclaimed();
     int fd() const { return file_.fd(); }
@@ -163,7 +163,7 @@ class Claim {
     explicit operator bool() const { return card_; }  // false: the book is full, or locked
 
     enum class Answer : std::uint8_t { granted, waits, refused };
-    // Asks for so many bytes more; again and again until it is granted or refused, with new measurements.
+    // Asks for `more` bytes. The caller repeats this, with new measurements, until the answer is granted or refused.
     Answer ask(Bytes more, const Measured& measured, Time now);
     void withdraw(const Measured& measured, Time now);
     void free(Bytes bytes, const Measured& measured, Time now);       // memory that the client has given up
@@ -175,7 +175,7 @@ class Claim {
     Bytes promised() const { return own_.promised; }
     Bytes out() const { return own_.out; }
     bool waits() const { return own_.wanted != 0; }
-    // Bytes to move out now; 0: none. Not before the shortest stay is over, whatever the book says.
+    // Bytes to move out now; 0: none. The client stays for the shortest stay even if the book says otherwise.
     Bytes to_give(Time now) const;
     // When ask() may have another answer, though no call comes.
     Time look() const { return look_; }

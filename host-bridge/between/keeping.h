@@ -57,7 +57,8 @@ struct Request {  // bridge -> keeper
     std::string_view name_text() const { return name; }  // of `check` and `upgrade`: Numbers::words
 };
 constexpr std::uint32_t longest_wait = 600'000;  // milliseconds
-struct Answer {                                  // keeper -> bridge
+
+struct Answer {  // keeper -> bridge
     std::uint32_t form = 0, bytes = sizeof(Answer);
     std::int32_t error = 0;     // an errno; EAGAIN: that process still runs; EBUSY: an upgrade is under way
     std::int32_t status = 0;    // as of waitpid(2); of `progress`: a Step

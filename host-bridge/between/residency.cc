@@ -136,7 +136,7 @@ class Policy::Round {
         told(i, unlimited);
     }
 
-    // Orders so many bytes for a waiter. False: they are not to be had now, and nothing is ordered.
+    // Orders clients to give `need` bytes to a waiter. False: they cannot give that much now, and get no order.
     bool collect(std::size_t waiter, Bytes need) {
         const auto idle = idle_ones(waiter), behind = those_behind();
         const Bytes without_stops = plus(sum(idle), sum(behind));

@@ -39,7 +39,7 @@ struct Rules {
     Time alternating = 30 * second;  // a client that left twice within this time alternates with another
     Time ageing = 10 * second;       // of waiting, for each rank that a waiter rises
     Time idle = 100 * ms;            // a shorter pause is a gap between two commands
-    Time overdue = 5 * second;       // an order that has not been obeyed for so long is not counted on
+    Time overdue = 5 * second;       // after this time the policy no longer relies on an order that was not obeyed
     Bytes piece = 64ull << 20;       // memory moves in whole pieces (the blocks of cuMemCreate)
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // upgrade_link.h: what `barcuda upgrade` says to a running bridge, and its answer, over the socket of limits_link.h:
-// one message each way. The bridge answers at once. The command asks for progress again and again, in the end of the
-// bridge that came in the place of the first. (The bridge's end: bridge/upgrade_desk.h; the command's: cli/upgrade.cc.)
+// one message each way. The bridge answers at once. The command polls for progress; the last answers come from the
+// bridge that has replaced the first one. (The bridge's end: bridge/upgrade_desk.h; the command's: cli/upgrade.cc.)
 #pragma once
 #include <cstddef>
 #include <cstdint>

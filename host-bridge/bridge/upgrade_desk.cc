@@ -42,7 +42,7 @@ Numbers UpgradeDesk::in_use() const {
     return numbers;
 }
 
-std::string UpgradeDesk::order(const UpgradeRequest& request, const std::string& program) {
+Failure UpgradeDesk::order(const UpgradeRequest& request, const std::string& program) {
     if (program.empty() || program.front() != '/') return "the path of the file does not begin with /";
     if (request.within == 0 || request.within > keeping::longest_wait)
         return fmt::format("--within is more than 0 s and at most {} s", keeping::longest_wait / 1000);
@@ -51,7 +51,8 @@ std::string UpgradeDesk::order(const UpgradeRequest& request, const std::string&
     const int error =
         kept_.upgrade({request.what == UpgradeRequest::check, in_use().words(), request.within}, file.fd());
     if (error == EBUSY) return "an upgrade is under way already";
-    return error == 0 ? "" : fmt::format("the keeper refuses: {}", strerror(error));
+    if (error != 0) return fmt::format("the keeper refuses: {}", strerror(error));
+    return {};
 }
 
 void UpgradeDesk::serve(const UpgradeRequest& request, UpgradeReply& reply, const ucred& by) {
@@ -59,11 +60,11 @@ void UpgradeDesk::serve(const UpgradeRequest& request, UpgradeReply& reply, cons
     const std::string named(request.program, strnlen(request.program, sizeof request.program - 1));
     const std::string program = named.empty() ? own_program() : named;
     if (request.what == UpgradeRequest::check || request.what == UpgradeRequest::upgrade) {
-        const std::string refusal = order(request, program);
+        const Failure refusal = order(request, program);
         log::info("upgrade: {} by {}{} (user {}, pid {})",
                   request.what == UpgradeRequest::check ? "check of a replacement" : "replacement",
-                  log::escaped(program), refusal.empty() ? "" : ", refused: " + refusal, by.uid, by.pid);
-        if (!refusal.empty()) return put(reply.error, refusal);
+                  log::escaped(program), refusal ? ", refused: " + refusal.text() : "", by.uid, by.pid);
+        if (refusal) return put(reply.error, refusal.text());
     }
     const Kept::Progress progress = kept_.progress();
     put(reply.build, BARCUDA_VERSION);

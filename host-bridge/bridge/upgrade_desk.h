@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "base/failure.h"
 #include "host-bridge/between/upgrade_link.h"
 #include "host-bridge/bridge/clients.h"
 #include "host-bridge/bridge/kept.h"
@@ -19,7 +20,7 @@ class UpgradeDesk {
     void serve(const UpgradeRequest& request, UpgradeReply& reply, const ucred& by);
 
   private:
-    std::string order(const UpgradeRequest& request, const std::string& program);
+    Failure order(const UpgradeRequest& request, const std::string& program);
     Numbers in_use() const;
 
     const Kept& kept_;

@@ -54,7 +54,7 @@ std::string end_of(int status) {
 
 }  // namespace
 
-std::string program_refusal(int file) {
+Failure check_program(int file) {
     struct stat st {};
     if (fstat(file, &st) != 0) return strerror(errno);
     if (!S_ISREG(st.st_mode)) return "it is not a regular file";
@@ -111,8 +111,8 @@ int Upgrade::begin(const Order& order, File program) {
     deadline_ = Clock::now() + within_;
     late_ = false;
     ++attempt_;
-    if (const std::string why = program_refusal(program_.fd()); !why.empty()) {
-        say(why);
+    if (const Failure why = check_program(program_.fd())) {
+        say(why.text());
         enter(Step::refused);
     } else if (!start_check(order.words)) {
         say(strerror(errno));

@@ -17,14 +17,15 @@
 #include <string_view>
 #include <vector>
 
+#include "base/failure.h"
 #include "base/message.h"
 #include "host-bridge/between/keeping.h"
 
 namespace barcuda {
 
-// Why a process of this user does not run that file; empty: it may. Any user could have made a file, so it must belong
-// to root or to this user, and nobody else may be able to write to it.
-std::string program_refusal(int file);
+// Whether a process of this user may run that file. Any user could have made a file, so it must belong
+// to root or to this user, and no other user may have the right to write to it.
+Failure check_program(int file);
 // Executes the file (also one that has no name any longer). Returns only if that is not possible.
 void become_program(int file, std::vector<std::string> command);
 

@@ -532,7 +532,7 @@ int help(int status) {
         "  --start        the first call and the first launch, no more\n"
         "  --processes N  N processes launch kernels at once: the cost of a launch in each\n"
         "  --idle S       use the GPU once, then sleep\n"
-        "  --hold MIB     have so much device memory until a line comes, then look at it\n"
+        "  --hold MIB     allocate MIB of device memory, wait for a line, check the memory\n"
         "One line of JSON for each metric. Exit status 77: no device.\n");
     return status;
 }

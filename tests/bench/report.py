@@ -346,7 +346,7 @@ a copy of 4 KiB, an event's record and its wait; a launch, a copy of 4 bytes or 
 destroyed 10,000 at a time, an event with its first record; `client_memory` is what the program's memory grew by for each, `host_memory`
 what bridge and worker's did. (The driver's own memory for the device is in neither.)"""),
     'lives': ('Pauses and killed bridges', """\
-`pause_N_MiB_out` and `_back` are `barcuda pause` and `barcuda resume` of a client with so much memory on the GPU, as the shell sees them ([state.md](state.md));
+`pause_N_MiB_out` and `_back` are `barcuda pause` and `barcuda resume` of a client with N MiB on the GPU, as the shell sees them ([state.md](state.md));
 `lost` are clients whose memory was not as before. `shortest_program_after_a_kill` is a program that is started at the moment at which its bridge
 was killed, beside the same program before."""),
     'applications': ('Applications', """\

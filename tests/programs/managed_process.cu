@@ -166,7 +166,7 @@ static void on_fault(int, siginfo_t* info, void*) {
     siglongjmp(back, 1);
 }
 static char* trap;
-static void mend(int, siginfo_t* info, void*) {  // gives the memory that was missing
+static void open_trap(int, siginfo_t* info, void*) {
     ++seen;
     where = info->si_addr;
     mprotect(trap, 4096, PROT_READ | PROT_WRITE);
@@ -192,7 +192,7 @@ static void handlers() {
         REQUIRE(seen == round && where == trap + round);
         p[7] = 1;
     }
-    own.sa_sigaction = mend;
+    own.sa_sigaction = open_trap;
     own.sa_flags = SA_SIGINFO;
     REQUIRE(sigaction(SIGSEGV, &own, nullptr) == 0);
     launch(p, n, 1);
@@ -214,7 +214,7 @@ static void handlers() {
     REQUIRE(signal(SIGSEGV, SIG_DFL) != SIG_DFL && signal(SIGSEGV, SIG_DFL) == SIG_DFL);
     REQUIRE(p[n - 1] == 0);
     CHECK(cudaFree(p));
-    // What nobody handles ends the process as it always does.
+    // A fault without a handler still ends the process.
     const pid_t child = fork();
     if (child == 0) {
         *(volatile int*)nullptr = 1;
@@ -226,7 +226,7 @@ static void handlers() {
     munmap(trap, 4096);
 }
 
-// A child has no CUDA; its parent goes on, and has what it had.
+// A child has no CUDA. Its parent keeps its memory and goes on.
 static void forks() {
     const size_t n = 1 << 20;
     int* p = managed<int>(n);

@@ -183,7 +183,7 @@ class Generator {
 
 int main(int argc, char** argv) {
     if (argc != 3) {
-        std::fprintf(stderr, "random_kernels SEED COUNT: a CUDA program of so many kernels\n");
+        std::fprintf(stderr, "random_kernels SEED COUNT: writes a CUDA program of COUNT kernels\n");
         return 2;
     }
     const std::uint64_t seed = std::strtoull(argv[1], nullptr, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// layer.h: the layer `memory` (worker/layers.h): cuMemAlloc gives blocks (blocks.h) instead of the driver's memory, and
-// whatever a program does to such memory or asks about it has the driver's answer. It is there with --device-memory
-// blocks. Streams' pools, arrays, and code stay the driver's.
+// layer.h: the layer `memory` (worker/layers.h), for --device-memory blocks: cuMemAlloc gives blocks (blocks.h) instead
+// of the driver's memory. Calls that use such memory, or ask about it, answer as for the driver's. Pools of streams,
+// arrays and code stay the driver's.
 #pragma once
 #include "host-bridge/between/driver.h"
 

@@ -98,7 +98,7 @@ def test_a_keeper_that_stood_still_itself_ends_no_bridge(region):
     time.sleep(11)
     bridge.go_on()
     assert region.client(BUILD / "programs/vector_add").status == 0
-    time.sleep(1.5)  # it looks once more
+    time.sleep(1.5)  # the keeper looks again
     assert bridge.proper == before
     bridge.stop()
 

@@ -29,7 +29,8 @@ def burst(region, count=12):
 
 
 def test_after_a_burst_more_workers_wait_until_no_client_has_come_for_a_while(region):
-    region.serve(*OPTIONS, "--warm-idle", 8 if DEVICE == "soft" else 40, size="4G")  # so long may four workers take to start
+    idle = 8 if DEVICE == "soft" else 40  # longer than four workers take to start
+    region.serve(*OPTIONS, "--warm-idle", idle, size="4G")
     waits_for_clients(1)
     burst(region)
     waits_for_clients(4)

@@ -53,7 +53,7 @@ struct Turns : testing::Test {
         for (int i = 0; i < turns; ++i) {
             const auto whose = std::ranges::find_if(all, [](Place* p) { return p->has_turn(); });
             if (whose == all.end()) {
-                ADD_FAILURE() << "it is nobody's turn";
+                ADD_FAILURE() << "no client has the turn";
                 return had;
             }
             ++had[static_cast<std::size_t>(whose - all.begin())];

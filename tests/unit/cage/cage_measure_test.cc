@@ -266,7 +266,7 @@ TEST(CageUser, IsOneThatNobodyHasAndIsFreeWhenItsBridgeHasGone) {
     while (OwnUser(folder).number() != freed && std::chrono::steady_clock::now() < end) usleep(1000);
     EXPECT_EQ(OwnUser(folder).number(), freed);
     chmod(folder.c_str(), 0777);
-    EXPECT_THAT(OwnUser(folder).error(), HasSubstr(folder)) << "somebody else might hold its locks";
+    EXPECT_THAT(OwnUser(folder).error(), HasSubstr(folder)) << "another process might hold its locks";
     std::filesystem::remove_all(folder);
 }
 
