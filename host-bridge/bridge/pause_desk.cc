@@ -29,7 +29,7 @@ template <std::size_t N> void put(char (&there)[N], const std::string& text) { t
 
 }  // namespace
 
-std::string PauseDesk::pause(Client& client, const PauseRequest& request) {
+Failure PauseDesk::pause(Client& client, const PauseRequest& request) {
     const std::uint32_t slot = client.slot();
     if (!client.is_served()) return "it has no worker (yet), so there is nothing to pause";
     if (request.what == PauseRequest::resume) return pausing_.resume(slot);
@@ -42,12 +42,12 @@ std::string PauseDesk::pause(Client& client, const PauseRequest& request) {
             std::min(std::max(observe(worker.sheet().device_memory[i]), quotas_.held(slot, device)), memory_of(device));
         if (its != 0 || i == 0) facts.memory.emplace_back(device, its + (host_.software ? 0 : of_a_context));
     }
-    const std::string why = pausing_.pause(slot, worker.sheet().orders, slot, facts,
-                                           {.keep_memory = request.keep_memory,
-                                            .within = std::chrono::milliseconds(request.within),
-                                            .limit = limits_.of_guest(Limit::paused_memory)});
+    Failure refusal = pausing_.pause(slot, worker.sheet().orders, slot, facts,
+                                     {.keep_memory = request.keep_memory,
+                                      .within = std::chrono::milliseconds(request.within),
+                                      .limit = limits_.of_guest(Limit::paused_memory)});
     allow_away(client);
-    return why;
+    return refusal;
 }
 
 // Lets the worker hold more memory than its client may normally make it take.
@@ -138,17 +138,17 @@ void PauseDesk::serve(const PauseRequest& request, PauseReply& reply, const ucre
         row.channel = slot;
         row.pid = client->record.pid;
         row.worker = client->worker ? client->worker->pid() : 0;
-        std::string refusal;
+        Failure refusal;
         if (request.what != PauseRequest::look) {
             refusal = pause(*client, request);
             log::info("pause: channel {}: {}{}{} (user {}, pid {})", slot,
                       request.what == PauseRequest::pause ? "pause" : "resume",
                       request.what == PauseRequest::pause && request.keep_memory ? " with its memory kept" : "",
-                      refusal.empty() ? "" : ", refused: " + refusal, by.uid, by.pid);
+                      refusal ? ", refused: " + refusal.text() : "", by.uid, by.pid);
         }
         row.state = pausing_.state(slot);
         row.busy = pausing_.is_busy(slot);
-        put(row.text, refusal.empty() ? pausing_.refusal(slot) : refusal);
+        put(row.text, (refusal ? refusal : pausing_.refusal(slot)).text());
     }
     look();
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/failure.h"
 #include "host-bridge/between/pause_link.h"
 #include "host-bridge/between/probe.h"
 #include "host-bridge/between/shared.h"
@@ -56,7 +57,7 @@ class PauseDesk {
     std::optional<Clock::time_point> since(std::uint32_t slot) const { return pausing_.since(slot); }
 
   private:
-    std::string pause(Client& client, const PauseRequest& request);
+    Failure pause(Client& client, const PauseRequest& request);
     std::vector<Client*> meant(const PauseRequest& request) const;
     void allow_away(Client& client);
     std::uint64_t memory_of(int device) const;

@@ -51,7 +51,7 @@ void Pausing::give(std::uint32_t slot, One& one, Paused wanted, std::chrono::mil
                    Clock::time_point now) {
     one.wanted = wanted;
     one.pending = true;
-    one.refusal.clear();
+    one.refusal = {};
     one.within = within;
     one.deadline = now + within + driver_takes(one.bytes());
     ++one.order;
@@ -82,7 +82,7 @@ void Pausing::write_down(std::uint32_t slot, const One& one) const {
         kept.devices[kept.memory_count] = device;
         kept.memory[kept.memory_count++] = bytes;
     }
-    one.refusal.copy(kept.refusal, sizeof kept.refusal - 1);
+    one.refusal.text().copy(kept.refusal, sizeof kept.refusal - 1);
     books_[slot].set(kept);
 }
 
@@ -111,20 +111,20 @@ void Pausing::forget(std::uint32_t slot) {
     if (!books_.empty() && books_[slot].get().known) books_[slot].set({});
 }
 
-std::string Pausing::pause(std::uint32_t slot, Orders& orders, std::uint32_t channel, const Facts& facts,
-                           const Terms& terms, Clock::time_point now) {
+Failure Pausing::pause(std::uint32_t slot, Orders& orders, std::uint32_t channel, const Facts& facts,
+                       const Terms& terms, Clock::time_point now) {
     One& one = all_[slot];
     one.orders = &orders;
-    const auto refuse = [&](std::string why) { return one.refusal = std::move(why); };
+    const auto refuse = [&](Failure why) { return one.refusal = std::move(why); };
     if (one.pending || one.wants_back) return "its state is changing already: try again when that is done";
     const Paused wanted = terms.keep_memory ? Paused::held : Paused::away;
     if (one.state == wanted || one.state == Paused::away) {
-        one.refusal.clear();
-        return "";
+        one.refusal = {};
+        return {};
     }
     if (!terms.keep_memory) {
         constexpr const char* instead = "; --keep-memory holds the client, and leaves its memory on the GPU";
-        if (!one.never_away.empty()) return refuse(one.never_away);
+        if (one.never_away) return refuse(one.never_away);
         if (facts.wrapped) return refuse(fmt::format("its worker runs in a wrapper (--worker-wrapper){}", instead));
         if (facts.shares_with == channel)
             return refuse(fmt::format("other processes may open memory, a pool or an event of it{}", instead));
@@ -142,24 +142,24 @@ std::string Pausing::pause(std::uint32_t slot, Orders& orders, std::uint32_t cha
         }
     }
     give(slot, one, wanted, terms.within, now);
-    return "";
+    return {};
 }
 
-std::string Pausing::resume(std::uint32_t slot, Clock::time_point now) {
+Failure Pausing::resume(std::uint32_t slot, Clock::time_point now) {
     const auto found = all_.find(slot);
-    if (found == all_.end()) return "";
+    if (found == all_.end()) return {};
     One& one = found->second;
     if (one.pending) return "its state is changing already: try again when that is done";
     if (one.state == Paused::running) {
-        one.refusal.clear();  // that of an earlier pause
-        return "";
+        one.refusal = {};  // that of an earlier pause
+        return {};
     }
-    if (one.wants_back) return "";
+    if (one.wants_back) return {};
     one.wants_back = true;
     one.asked = now;
-    one.refusal.clear();
+    one.refusal = {};
     write_down(slot, one);
-    return "";
+    return {};
 }
 
 std::optional<Pausing::News> Pausing::answered(std::uint32_t slot, One& one, Clock::time_point now) {
@@ -172,7 +172,7 @@ std::optional<Pausing::News> Pausing::answered(std::uint32_t slot, One& one, Clo
             one.refusal =
                 "its worker is inside a call of the driver that did not end within the time (code is compiled, for "
                 "instance): give more with --within";
-            return News{News::refused, slot, one.refusal};
+            return News{News::refused, slot, one.refusal.text()};
         }
         if (now <= one.deadline) return {};
         one.pending = false;
@@ -192,10 +192,10 @@ std::optional<Pausing::News> Pausing::answered(std::uint32_t slot, One& one, Clo
     const std::int32_t result = observe(one.orders->result);
     one.refusal = result ? fmt::format("{} (CUresult {})", text_of(obstacle), result) : std::string(text_of(obstacle));
     if (observe(one.orders->is) == static_cast<std::uint32_t>(Paused::stuck))
-        return News{News::lost, slot, one.refusal};
+        return News{News::lost, slot, one.refusal.text()};
     if (one.state != Paused::away) one.memory.clear();
     if (one.wanted == Paused::away && is_for_good(obstacle, result)) one.never_away = one.refusal;
-    return News{News::refused, slot, one.refusal};
+    return News{News::refused, slot, one.refusal.text()};
 }
 
 std::optional<Pausing::News> Pausing::bring_back(std::uint32_t slot, One& one, const Room& room,
@@ -219,7 +219,7 @@ std::optional<Pausing::News> Pausing::bring_back(std::uint32_t slot, One& one, c
             one.wants_back = false;
             one.refusal = fmt::format("GPU {} has {} free, and the client needs {}: it stays paused", device,
                                       text(*free), text(bytes));
-            return News{News::refused, slot, one.refusal};
+            return News{News::refused, slot, one.refusal.text()};
         }
     }
     one.wants_back = false;
@@ -257,9 +257,9 @@ Paused Pausing::state(std::uint32_t slot) const {
     if (!one) return Paused::running;
     return one->pending ? static_cast<Paused>(observe(one->orders->is)) : one->state;
 }
-std::string Pausing::refusal(std::uint32_t slot) const {
+Failure Pausing::refusal(std::uint32_t slot) const {
     const One* const one = find(slot);
-    return one ? one->refusal : "";
+    return one ? one->refusal : Failure();
 }
 std::optional<Pausing::Clock::time_point> Pausing::since(std::uint32_t slot) const {
     const One* const one = find(slot);

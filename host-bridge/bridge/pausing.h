@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/failure.h"
 #include "host-bridge/between/link.h"
 #include "host-bridge/between/records.h"
 #include "shm-device/layout.h"
@@ -49,11 +50,11 @@ class Pausing {
         std::chrono::milliseconds within{};
         std::uint64_t limit = 0;  // on the host's memory for all clients that are away; 0: none
     };
-    // Orders a pause. Returns why not; empty: it is under way, or done already.
-    std::string pause(std::uint32_t slot, Orders& orders, std::uint32_t channel, const Facts& facts, const Terms& terms,
-                      Clock::time_point now = Clock::now());
+    // Orders a pause, which is then under way, or done already.
+    Failure pause(std::uint32_t slot, Orders& orders, std::uint32_t channel, const Facts& facts, const Terms& terms,
+                  Clock::time_point now = Clock::now());
     // The same for its return; look() finds out whether there is room.
-    std::string resume(std::uint32_t slot, Clock::time_point now = Clock::now());
+    Failure resume(std::uint32_t slot, Clock::time_point now = Clock::now());
     void forget(std::uint32_t slot);
 
     struct News {
@@ -70,7 +71,7 @@ class Pausing {
     bool waits_for_room() const;  // until it is measured
     bool is_busy(std::uint32_t slot) const;
     Paused state(std::uint32_t slot) const;
-    std::string refusal(std::uint32_t slot) const;  // of the last order
+    Failure refusal(std::uint32_t slot) const;  // of the last order
     // when it was held or moved away; none: it is not
     std::optional<Clock::time_point> since(std::uint32_t slot) const;
     std::uint64_t away_bytes(
@@ -87,10 +88,9 @@ class Pausing {
         std::chrono::milliseconds within{};
         Clock::time_point deadline{}, since{}, asked{};
         std::vector<std::pair<int, std::uint64_t>> memory{};
-        std::string refusal{};
-        std::string
-            // Why the driver will not let it go away: the next pause says so, and holds up no work for it.
-            never_away{};
+        Failure refusal{};
+        // Why the driver will not let it go away: the next pause says so, and holds up no work for it.
+        Failure never_away{};
         std::uint64_t bytes() const;
         bool returns() const { return pending && wanted == Paused::running && state == Paused::away; }
     };

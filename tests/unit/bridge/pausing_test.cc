@@ -30,7 +30,7 @@ struct PausingTest : testing::Test {
         return facts;
     }
     std::string pause(std::uint32_t slot, const Pausing::Facts& of, const Pausing::Terms& terms = {}) {
-        return pausing.pause(slot, orders[slot], slot, of, terms, now);
+        return pausing.pause(slot, orders[slot], slot, of, terms, now).text();
     }
     void look() {
         news = pausing.look(
@@ -55,7 +55,7 @@ struct PausingTest : testing::Test {
         ASSERT_EQ(Paused::away, pausing.state(slot));
     }
     void resume(std::uint32_t slot) {
-        ASSERT_EQ("", pausing.resume(slot, now));
+        ASSERT_EQ("", pausing.resume(slot, now).text());
         measured = now;
         look();
     }
@@ -65,7 +65,7 @@ TEST_F(PausingTest, AClientOfWhichNothingWasOrderedRuns) {
     EXPECT_EQ(Paused::running, pausing.state(0));
     EXPECT_FALSE(pausing.busy());
     EXPECT_FALSE(pausing.since(0));
-    EXPECT_EQ("", pausing.resume(0, now));
+    EXPECT_EQ("", pausing.resume(0, now).text());
     EXPECT_FALSE(ordered(0));
 }
 TEST_F(PausingTest, AWorkerIsToldWhatIsWantedAndHowLongItMayTake) {
@@ -97,7 +97,7 @@ TEST_F(PausingTest, ToPauseAPausedClientIsNothingNew) {
 TEST_F(PausingTest, WhileAnOrderIsUnderWayNoOtherIsGiven) {
     EXPECT_EQ("", pause(0, facts()));
     EXPECT_NE("", pause(0, facts()));
-    EXPECT_NE("", pausing.resume(0, now));
+    EXPECT_NE("", pausing.resume(0, now).text());
     EXPECT_EQ(1u, orders[0].order);
 }
 TEST_F(PausingTest, WhatStandsInTheWorkersWayIsNamedAndTheClientRuns) {
@@ -107,22 +107,22 @@ TEST_F(PausingTest, WhatStandsInTheWorkersWayIsNamedAndTheClientRuns) {
     ASSERT_EQ(1u, news.size());
     EXPECT_EQ(Pausing::News::refused, news[0].what);
     EXPECT_EQ(text_of(Obstacle::work), news[0].text);
-    EXPECT_EQ(text_of(Obstacle::work), pausing.refusal(0));
+    EXPECT_EQ(text_of(Obstacle::work), pausing.refusal(0).text());
     EXPECT_EQ(Paused::running, pausing.state(0));
     EXPECT_EQ(0u, pausing.away_bytes(0));
     EXPECT_FALSE(pausing.since(0));
-    EXPECT_EQ("", pausing.resume(0, now));
-    EXPECT_EQ("", pausing.refusal(0)) << "the pause was refused, and not the resume";
+    EXPECT_EQ("", pausing.resume(0, now).text());
+    EXPECT_EQ("", pausing.refusal(0).text()) << "the pause was refused, and not the resume";
 }
 TEST_F(PausingTest, WhatTheDriverDoesNotSupportIsRememberedAndNotTriedAgain) {
     EXPECT_EQ("", pause(0, facts()));
     worker(0, Paused::running, Obstacle::checkpoint);
     orders[0].result = CUDA_ERROR_NOT_SUPPORTED;  // as where MIG or MPS is on
     look();
-    const std::string why = pausing.refusal(0);
+    const std::string why = pausing.refusal(0).text();
     EXPECT_NE(std::string::npos, why.find("801")) << why;
     EXPECT_EQ(why, pause(0, facts()));
-    EXPECT_EQ(why, pausing.refusal(0));
+    EXPECT_EQ(why, pausing.refusal(0).text());
     EXPECT_FALSE(ordered(0));
     EXPECT_EQ("", pause(0, facts(), {.keep_memory = true})) << "which needs nothing of the driver";
     EXPECT_TRUE(ordered(0));
@@ -145,7 +145,7 @@ TEST_F(PausingTest, WhatMayBeBetterNextTimeIsTriedAgain) {
         worker(0, Paused::running, obstacle);
         orders[0].result = result;
         look();
-        EXPECT_NE("", pausing.refusal(0));
+        EXPECT_NE("", pausing.refusal(0).text());
     }
 }
 TEST_F(PausingTest, AWrapperKeepsTheMemoryOnTheGpu) {
@@ -200,7 +200,7 @@ TEST_F(PausingTest, WithoutRoomItsReturnIsRefusedAndNeverTried) {
 TEST_F(PausingTest, TheRoomIsMeasuredAfterTheReturnWasAskedFor) {
     goes_away(0);
     now += 1s;
-    EXPECT_EQ("", pausing.resume(0, now));
+    EXPECT_EQ("", pausing.resume(0, now).text());
     look();
     EXPECT_FALSE(ordered(0));
     EXPECT_TRUE(pausing.waits_for_room());
@@ -318,7 +318,7 @@ struct KeptPausesTest : PausingTest {
         news = bridge->look([this](int, auto) { return free; }, now);
     }
     void goes_away() {
-        ASSERT_EQ("", bridge->pause(0, orders[0], 0, facts(), {}, now));
+        ASSERT_EQ("", bridge->pause(0, orders[0], 0, facts(), {}, now).text());
         worker(0, Paused::away);
         look();
     }
@@ -327,7 +327,7 @@ TEST_F(KeptPausesTest, AnOrderIsGivenOnceOrWasNeverAsked) {
     unsigned n = 0, given = 0;
     for (bool was_killed = true; was_killed; ++n) {
         begin();
-        was_killed = killed(n, [&] { bridge->pause(0, orders[0], 0, facts(), {}, now); });
+        was_killed = killed(n, [&] { EXPECT_FALSE(bridge->pause(0, orders[0], 0, facts(), {}, now)); });
         come_back();
         if (!bridge->busy()) {
             EXPECT_EQ(0u, orders[0].order);
@@ -349,7 +349,7 @@ TEST_F(KeptPausesTest, WhatAWorkerHasDoneIsHeardOnce) {
     unsigned n = 0;
     for (bool was_killed = true; was_killed; ++n) {
         begin();
-        ASSERT_EQ("", bridge->pause(0, orders[0], 0, facts(), {}, now));
+        ASSERT_EQ("", bridge->pause(0, orders[0], 0, facts(), {}, now).text());
         worker(0, Paused::away);
         was_killed = killed(n, [&] { look(); });
         come_back();
@@ -368,11 +368,11 @@ TEST_F(KeptPausesTest, AClientThatIsAwayReturnsWhicheverBridgeItAsks) {
         begin();
         goes_away();
         was_killed = killed(n, [&] {
-            bridge->resume(0, now);
+            EXPECT_FALSE(bridge->resume(0, now));
             look();
         });
         come_back();
-        EXPECT_EQ("", bridge->is_busy(0) ? "" : bridge->resume(0, now));
+        EXPECT_EQ("", bridge->is_busy(0) ? "" : bridge->resume(0, now).text());
         look();
         ASSERT_EQ(Paused::running, wanted(0));
         EXPECT_EQ(2u, orders[0].order);
