@@ -12,7 +12,7 @@
 #include "guest-allocator/client/patience.h"
 #include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/streams.h"
 
 namespace barcuda::guest {

@@ -22,7 +22,7 @@
 #include "base/os/thread.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed.h"
 #include "shm-device/queue/wire.h"
 
 namespace barcuda::guest {

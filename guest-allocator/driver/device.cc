@@ -7,7 +7,7 @@
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/driver/descriptor.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/heap/heap.h"
 
 using namespace barcuda::guest;

@@ -10,7 +10,7 @@
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/host_function.h"
-#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed.h"
 
 using namespace barcuda::guest;
 

@@ -7,10 +7,10 @@
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/pinned.h"
 #include "guest-allocator/heap/heap.h"
-#include "guest-allocator/heap/registered/registered.h"
+#include "guest-allocator/heap/registered.h"
 
 namespace barcuda::guest {
 namespace {

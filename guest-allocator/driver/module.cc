@@ -22,7 +22,7 @@
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/image.h"
-#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/heap/heap.h"
 #include "shm-device/queue/wire.h"
 

@@ -14,7 +14,7 @@
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/fence.h"
-#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/streams.h"
 
 namespace barcuda::guest {

@@ -35,7 +35,7 @@
 #include "guest-allocator/heap/mappings.h"
 #include "guest-allocator/heap/next.h"
 #include "guest-allocator/heap/pages.h"
-#include "guest-allocator/heap/registered/registered.h"
+#include "guest-allocator/heap/registered.h"
 #include "guest-allocator/heap/small.h"
 #include "guest-allocator/heap/statistics.h"
 

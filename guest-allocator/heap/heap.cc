@@ -11,7 +11,7 @@
 #include "guest-allocator/heap/malloc.h"
 #include "guest-allocator/heap/mappings.h"
 #include "guest-allocator/heap/pages.h"
-#include "guest-allocator/heap/registered/registered.h"
+#include "guest-allocator/heap/registered.h"
 #include "guest-allocator/heap/settings.h"
 #include "guest-allocator/heap/small.h"
 #include "shm-device/queue/wire.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // heap.h: the zero-copy heap as the driver layer sees it: pinned memory, "is it in the region, and what is it?",
-// staging buffers and the counters. Host registration has a door of its own (registered/registered.h). The program
+// staging buffers and the counters. Host registration has a door of its own (registered.h). The program
 // itself sees malloc.cc. Both hand out memory of the same region, from extents of their own: a granule of the region is
 // pinned or pageable, so the question "which of the two?" is one load.
 #pragma once

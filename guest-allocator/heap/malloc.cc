@@ -14,7 +14,7 @@
 
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/malloc.h"
-#include "guest-allocator/heap/registered/registered.h"
+#include "guest-allocator/heap/registered.h"
 #include "guest-allocator/heap/sanitized.h"
 
 #if !BARCUDA_SANITIZED  // then its tests use the rooms of the heap directly

@@ -12,7 +12,7 @@
 
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/heap.h"
-#include "guest-allocator/heap/registered/registered.h"
+#include "guest-allocator/heap/registered.h"
 #include "tests/heap/support/memfd_source.h"
 
 namespace barcuda::heap {

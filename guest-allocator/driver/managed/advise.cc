@@ -6,8 +6,8 @@
 
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/managed/arguments.h"
-#include "guest-allocator/driver/managed/managed.h"
 
 namespace barcuda::guest::managed {
 namespace {

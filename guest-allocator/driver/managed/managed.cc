@@ -2,7 +2,7 @@
 // managed.cc: managed memory as programs allocate, prefetch and attach it. A large allocation has a range of its own;
 // small ones share one, a chunk. If no device memory is available for it, it stays in the region: pinned memory by
 // another name, which host and device both reach at its one place.
-#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed.h"
 
 #include <algorithm>
 #include <optional>

@@ -15,7 +15,7 @@
 #include "guest-allocator/client/device_window.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
-#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/managed/mechanism/access.h"
 #include "guest-allocator/driver/managed/mechanism/backing.h"
 #include "guest-allocator/driver/managed/mechanism/signals.h"

@@ -9,8 +9,8 @@
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/pages.h"
 #include "guest-allocator/heap/ranges.h"
+#include "guest-allocator/heap/registered.h"
 #include "guest-allocator/heap/registered/exchange.h"
-#include "guest-allocator/heap/registered/registered.h"
 
 namespace barcuda::heap {
 

@@ -2,7 +2,7 @@
 // registrations.cc: what cudaHostRegister was told. Of memory in the region it is all there is to do: the pages are
 // pinned and mapped already. Memory outside is lent pages of the region (loans.h); where that is not possible its
 // registration is kept here all the same, and its copies are staged.
-#include "guest-allocator/heap/registered/registered.h"
+#include "guest-allocator/heap/registered.h"
 
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/mappings.h"

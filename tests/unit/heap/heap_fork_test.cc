@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "guest-allocator/heap/registered/registered.h"
+#include "guest-allocator/heap/registered.h"
 #include "guest-allocator/heap/sanitized.h"
 #include "tests/heap/support/unit_region.h"
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/os/maps.h"
+#include "guest-allocator/heap/registered.h"
 #include "guest-allocator/heap/registered/exchange.h"
-#include "guest-allocator/heap/registered/registered.h"
 #include "tests/heap/support/unit_region.h"
 
 using namespace barcuda::heap;

@@ -12,7 +12,7 @@
 
 #include <vector>
 
-#include "guest-allocator/heap/registered/registered.h"
+#include "guest-allocator/heap/registered.h"
 #include "guest-allocator/heap/sanitized.h"
 #include "tests/heap/support/unit_region.h"
 

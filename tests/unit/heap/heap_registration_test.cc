@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "guest-allocator/heap/registered/registered.h"
+#include "guest-allocator/heap/registered.h"
 #include "tests/heap/support/unit_region.h"
 
 using namespace barcuda::heap;

@@ -8,7 +8,7 @@
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/host_function.h"
-#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/managed/mechanism/access.h"
 #include "guest-allocator/driver/managed/mechanism/exclusion.h"
 #include "guest-allocator/driver/managed/mechanism/migration.h"

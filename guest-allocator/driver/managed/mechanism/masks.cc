@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <ucontext.h>
 
-#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/heap/sanitized.h"
 
 namespace barcuda::guest::managed {

@@ -6,7 +6,7 @@
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/context.h"
-#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/managed/mechanism/access.h"
 #include "guest-allocator/driver/managed/mechanism/exclusion.h"
 #include "guest-allocator/driver/managed/mechanism/faults.h"

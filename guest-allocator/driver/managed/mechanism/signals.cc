@@ -17,7 +17,7 @@
 #include <atomic>
 
 #include "guest-allocator/client/thread_end.h"
-#include "guest-allocator/driver/managed/managed.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/managed/mechanism/faults.h"
 #include "guest-allocator/driver/managed/mechanism/masks.h"
 #include "guest-allocator/driver/managed/state/ranges.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// registered.h: the door to registered memory (cudaHostRegister): the one header of this folder that others include.
+// registered.h: registered memory (cudaHostRegister), as the heap and the driver layer use it. registered/ has what is
+// behind these functions, and includes this header: the heap includes nothing of that folder.
 //
 //   registrations.cc  which ranges the program has registered: a sorted table, searched by halves
 //   loans.h           memory outside the region gets pages of the region lent to it, at its own address
 //   exchange.h        how one takes the other's place while threads read and write there
 //
-// From outside the folder needs pinned pages (staging_alloc), a second mapping of them (ExtentSource::alias), and the
-// kernel's list of mappings (maps.h). Copies work without any of this: what cannot be lent pages is registered and
-// staged.
+// The folder needs pinned pages (staging_alloc), a second mapping of them (ExtentSource::alias), and the kernel's list
+// of mappings (base/os/maps.h). Copies work without any of this: what cannot be lent pages is registered and staged.
 #pragma once
 #include <atomic>
 #include <cstddef>

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// managed.h: managed memory (cudaMallocManaged, __managed__ variables). This header is the folder's door: the rest of
-// the guest includes no other one of it, except for the moment before a command is posted (client/observer.h).
+// managed.h: managed memory (cudaMallocManaged, __managed__ variables), as the rest of the driver layer uses it. (The
+// moment before a command is posted: client/observer.h.) managed/ has what is behind these functions, and includes this
+// header: the driver layer includes nothing of that folder.
 //
 //   managed.cc       allocations, prefetches, attachments
 //   advise.cc        advice and attributes
 //   variables.cc     __managed__ variables, which the driver has at addresses of its own
 //
-// state/ keeps records. It makes no CUDA call and no system call, so unit tests reach all of it:
+// managed/state/ keeps records. It makes no CUDA call and no system call, so unit tests reach all of it:
 //
 //   range.h          a range of addresses that has memory on both sides, the device's and the host's
 //   blocks.h         on which side each block of a range is
@@ -16,7 +17,7 @@
 //   gates.h          how posts and gates exclude each other, and system calls and ends of functions
 //   state.h          all of it, and its lock
 //
-// mechanism/ acts on them:
+// managed/mechanism/ acts on them:
 //
 //   posting.cc       a command is posted: blocks that the CPU may have written are written back, the CPU's access is
 //                    invalidated
