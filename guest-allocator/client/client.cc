@@ -60,9 +60,9 @@ Client* Client::get() noexcept {
     alignas(
         Client) static char room[sizeof(Client)];  // never destroyed: the program's own destructors may still need it
     Client* c = new (room) Client;
-    heap::announce(*c);  // half a connection is the parent's as well
+    heap::tell_of_forks(*c);  // half a connection is the parent's as well
     if ((reason = c->connect())) {
-        heap::unannounce();
+        heap::tell_of_no_forks();
         return nullptr;
     }
     ready_.store(c, std::memory_order_release);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// command.h: a row of the command table as a call: the arguments are packed, the command leaves, and, unless it is
-// posted, its reply is unpacked. One template for every command.
+// command.h: a row of the command table as a call, command<Op::name>(arguments...): the arguments are packed, the
+// command leaves, and, unless it is posted, its reply is unpacked. One template for every command: bare_command() does
+// that, after command() has told managed memory what the command may touch.
 #pragma once
 #include "base/trace.h"
 #include "guest-allocator/client/client.h"
@@ -36,8 +37,8 @@ template <Op op> bool is_posted() noexcept {
     else return !has(op, trait::work) || open_captures.load(std::memory_order_relaxed) == 0;
 }
 
-// A command that touches no managed memory, or whose caller has seen to it.
-template <Op op, class... Given> CUresult unannounced(Given... given) noexcept {
+// command() without managed memory's part: the command touches none, or its caller has seen to it.
+template <Op op, class... Given> CUresult bare_command(Given... given) noexcept {
     using R = RowOf<op>;
     const trace::Slice slice(op_names[static_cast<std::size_t>(op)]);
     Client* client = Client::get();
@@ -88,7 +89,7 @@ template <Op op, class... Given> CUresult unannounced(Given... given) noexcept {
 }
 
 // Tells managed memory what the command may touch, before the command is posted.
-template <Op op, class... Given> void announce(managed::Posting& posting, Given... given) noexcept {
+template <Op op, class... Given> void tell_managed(managed::Posting& posting, Given... given) noexcept {
     using R = RowOf<op>;
     using Arguments = typename R::Arguments;
     constexpr std::size_t at = R::template at<CUstream>;
@@ -119,8 +120,8 @@ template <Op op, class... Given> CUresult command(Given... given) noexcept {
     managed::Posting posting;
     if constexpr (runs_kernels<op> || names_device_memory<op> || any_points<typename RowOf<op>::Parameters>)
         if (managed::exists()) [[unlikely]]
-            announce<op>(posting, given...);
-    return unannounced<op>(given...);
+            tell_managed<op>(posting, given...);
+    return bare_command<op>(given...);
 }
 
 }  // namespace barcuda::guest

@@ -39,7 +39,7 @@ class Queue {
         std::unique_lock lock(mutex_);
         char* at = reserve(lock, request_bytes + reply_bytes, reply_bytes ? 2 : 1);
         if (!at) return {0, {}, failed_};
-        if (given) {  // who sees the count sees where it went
+        if (given) {  // a thread that sees the count sees where it went
             const std::uint64_t now = work_.load(std::memory_order_relaxed) + 1;
             given->store(now, std::memory_order_relaxed);
             work_.store(now, std::memory_order_release);
@@ -55,7 +55,7 @@ class Queue {
     // Commands so far that were work.
     std::uint64_t work() const noexcept { return work_.load(std::memory_order_acquire); }
     CUresult await(const Ticket& ticket) noexcept;
-    // A thread will sleep (bell.h), or sleeps no more: the worker must know as long as one does.
+    // A thread is about to sleep (bell.h); it no longer sleeps. The worker sends wake-ups while at least one does.
     void announce() noexcept;
     void retract() noexcept;
     void finish(const Ticket& ticket) noexcept {

@@ -151,14 +151,14 @@ std::uint32_t ends_of(CUcontext context) noexcept {
 
 CUcontext make_own_context(CUdevice device) noexcept {
     CUcontext context = nullptr;
-    if (const InNone none; unannounced<Op::create_context>(&context, 0u, device) != CUDA_SUCCESS) return nullptr;
+    if (const InNone none; bare_command<Op::create_context>(&context, 0u, device) != CUDA_SUCCESS) return nullptr;
     if (auto* its = devices.of(context)) its->store(device, std::memory_order_relaxed);
     return context;
 }
 void end_own_context(CUcontext context) noexcept {
     if (auto* times = ends.of(context)) times->fetch_add(1, std::memory_order_release);
     const InNone none;
-    unannounced<Op::cuCtxDestroy_v2>(context);
+    bare_command<Op::cuCtxDestroy_v2>(context);
 }
 
 namespace {

@@ -227,7 +227,7 @@ CUresult wait_quietly(CUstream stream) noexcept {
     if (OneWait fence; fence) r = fence(stream);
     else
         while (r == CUDA_ERROR_NOT_READY) {
-            r = unannounced<Op::cuStreamSynchronize>(stream);
+            r = bare_command<Op::cuStreamSynchronize>(stream);
             std::this_thread::yield();
         }
     const CUresult ended = r == CUDA_SUCCESS ? Client::current()->ended() : r;

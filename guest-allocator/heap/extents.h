@@ -80,9 +80,9 @@ class ExtentSource {
 // or library that links the heap defines it. The same rules as for the source's functions hold.
 ExtentSource* connect() noexcept;
 
-// From here on forked children are told by source.forked(). connect()'s result is announced by the heap; a source that
-// may exist without it (it is still connecting, or connected before the heap has asked) announces itself.
-void announce(ExtentSource& source) noexcept;
-void unannounce() noexcept;  // there is no source after all
+// From here on forked children are told by source.forked(). The heap calls this for connect()'s result; a source that
+// may exist without it (it is still connecting, or connected before the heap has asked) calls it itself.
+void tell_of_forks(ExtentSource& source) noexcept;
+void tell_of_no_forks() noexcept;  // there is no source after all
 
 }  // namespace barcuda::heap

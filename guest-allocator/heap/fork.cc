@@ -49,7 +49,7 @@ int cancellable;            // the thread's state before: nothing of this is a c
 bool alone = false;         // no other threads, and no locks
 bool kept_by_copy = false;  // in a child: its kept blocks are private memory
 
-std::atomic<ExtentSource*> announced{nullptr};  // the connection that a child must call
+std::atomic<ExtentSource*> told_of_forks{nullptr};  // the connection that a child must call
 
 bool shares() noexcept {
     return connection.source && !connection.source->forks_by_itself() && statistics.granted_bytes.get();
@@ -299,7 +299,7 @@ void child() noexcept {
         forget_registered();
         forget_forks();
     }
-    if (ExtentSource* const source = announced.exchange(nullptr)) source->forked();
+    if (ExtentSource* const source = told_of_forks.exchange(nullptr)) source->forked();
     if (copied[1] >= 0) {
         // Lets the parent continue. The end of this process alone would not do that while a process that another thread
         // has started, without fork handlers, still has the pipe.
@@ -313,8 +313,8 @@ void child() noexcept {
 
 }  // namespace
 
-void announce(ExtentSource& source) noexcept { announced.store(&source); }
-void unannounce() noexcept { announced.store(nullptr); }
+void tell_of_forks(ExtentSource& source) noexcept { told_of_forks.store(&source); }
+void tell_of_no_forks() noexcept { told_of_forks.store(nullptr); }
 
 void watch_forks() noexcept { pthread_atfork(prepare, parent, child); }
 

@@ -104,7 +104,7 @@ bool attach() noexcept {
     Inside inside;
     ExtentSource* source = connect();
     if (!source) return false;
-    announce(*source);
+    tell_of_forks(*source);
     const Extent all = source->window();
     if (all.bytes / granule > max_granules) {
         say("the region is larger than 256 GiB, so the heap does not use it");

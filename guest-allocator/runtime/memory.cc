@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // memory.cc: the manual's "Memory Management": allocating and freeing memory, and what is known about a pointer.
-// Copies are in copy.cc and shape.cc, arrays in array.cc, pools in pool.cc.
+// Copies are in copy.cc and box.cc, arrays in array.cc, pools in pool.cc.
 #include <iterator>
 
 #include "guest-allocator/runtime/runtime.h"

@@ -21,7 +21,7 @@ struct Preparation {                     // bridge -> worker, once, at its start
     std::int32_t bridge;                 // its pid
     std::uint64_t base;                  // of the region
     unsigned devices;                    // number of devices that the driver must show
-    bool says_devices;                   // the bridge's first worker: it reports which devices exist (bridge/probe.h)
+    bool says_devices;                   // the bridge's first worker: it reports which devices exist (probe.h)
     bool wrapped;                        // a wrapper runs between the two: it ends when the worker does
     bool takes_turns;                    // at the GPUs; turns_fd is the book
     std::uint32_t group;                 // in the book
@@ -172,9 +172,9 @@ struct Sheet {
 };
 
 // The worker's descriptors have fixed numbers; a wrapper (--worker-wrapper) passes them on. The worker's standard error
-// belongs to the driver (worker/output.h): it goes into `into_errors_fd` and comes out at `errors_fd`. The worker's log
-// messages go into a pipe of their own (`log_fd`), which the bridge reads (bridge/worker_log.h). The doorbell and the
-// book of turns are optional.
+// belongs to the driver (worker/session/output.h): it goes into `into_errors_fd` and comes out at `errors_fd`. The
+// worker's log messages go into a pipe of their own (`log_fd`), which the bridge reads (bridge/worker_log.h). The
+// doorbell and the book of turns are optional.
 constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, sheet_fd = 7, into_errors_fd = 8, doorbell_fd = 9,
               turns_fd = 10;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // quotas.h: how much device memory the clients of a guest have, and may have yet. A worker counts what its client has
-// (worker/quota.h) and borrows what it needs here, in whole units; what is lent to a client comes back with the client.
+// (worker/quota/quota.h) and borrows what it needs here, in whole units; what is lent to a client comes back with it.
 // A worker whose client has no limit asks for nothing, and some memory a driver takes without asking: of that its
 // worker only says how much there is. It counts as if it had been lent. The accounts are a part of the bridge's books
 // (ledger.h): each change of one is a single store.

@@ -25,7 +25,7 @@
 namespace barcuda {
 namespace {
 
-// Everything that the bridge uses of the region stays there (shm-device/region/create.cc), unless its file is
+// Everything that the bridge uses of the region stays there (shm-device/region/host_region.cc), unless its file is
 // truncated.
 void say_that_memory_is_gone(int) {
     constexpr std::string_view text =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fatbin.h: the entries of a fat binary (shm-device/cuda/fat_binary.h), and what was packed into them: plain, with LZ4
-// or with zstd. The worker looks whether a kernel may print; the software GPU takes its PTX from here.
+// fat_binary_reader.h: the entries of a fat binary (fat_binary.h), and what was packed into them: plain, with LZ4 or
+// with zstd. The worker looks whether a kernel may print; the software GPU takes its PTX from here.
 #pragma once
 #include <cstddef>
 #include <cstdint>

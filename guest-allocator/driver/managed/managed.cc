@@ -173,7 +173,7 @@ bool others_are_idle(CUstream stream, const Range& range) {
         if (real(other.stream) == stream || !(range.reattached || range.attachment.concerns(real(other.stream))))
             return true;
         const InContext in(other.context);
-        return unannounced<Op::cuStreamQuery>(other.stream) == CUDA_SUCCESS;
+        return bare_command<Op::cuStreamQuery>(other.stream) == CUDA_SUCCESS;
     });
 }
 
@@ -201,7 +201,7 @@ void prefetch_to_host(Range& range, std::uintptr_t begin, std::uintptr_t end, CU
         const std::uint64_t value = fence->asked.fetch_add(1, std::memory_order_relaxed) + 1;
         const ext::Fence written{Client::current()->offset_of(fence->word), value};
         if (post_fetch(range, there, active.stream) != CUDA_SUCCESS ||
-            unannounced<Op::write_fence>(active.stream, written) != CUDA_SUCCESS) {
+            bare_command<Op::write_fence>(active.stream, written) != CUDA_SUCCESS) {
             publish(*fence->word, value);
             return recycle_fence(fence);
         }

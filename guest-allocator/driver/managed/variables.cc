@@ -112,10 +112,10 @@ template <Op op, class Code> CUresult variable(CUdeviceptr* address, size_t* byt
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     CUdeviceptr there = 0;
     size_t size = 0;
-    CUresult r = unannounced<op>(&there, &size, code, name);
+    CUresult r = bare_command<op>(&there, &size, code, name);
     std::uint64_t is = op == Op::cuLibraryGetManaged;
     if (r == CUDA_SUCCESS && !is)
-        if (unannounced<Op::pointer_attribute>(&is, CU_POINTER_ATTRIBUTE_IS_MANAGED, there) != CUDA_SUCCESS) is = 0;
+        if (bare_command<Op::pointer_attribute>(&is, CU_POINTER_ATTRIBUTE_IS_MANAGED, there) != CUDA_SUCCESS) is = 0;
     if (r == CUDA_SUCCESS && is) r = managed::adopt(there, size, reinterpret_cast<std::uint64_t>(code));
     if (r == CUDA_SUCCESS && address) *address = there;
     if (r == CUDA_SUCCESS && bytes) *bytes = size;
@@ -134,7 +134,7 @@ CU cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule module, co
     return variable<Op::cuModuleGetGlobal_v2>(address, bytes, module, name);
 }
 CU cuModuleUnload(CUmodule module) {
-    const CUresult r = unannounced<Op::cuModuleUnload>(module);
+    const CUresult r = bare_command<Op::cuModuleUnload>(module);
     if (r == CUDA_SUCCESS) managed::unloaded(reinterpret_cast<std::uint64_t>(module));
     return r;
 }

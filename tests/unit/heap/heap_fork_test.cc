@@ -287,7 +287,7 @@ TEST_F(Fork, AChildIsToldBeforeForkHandlersThatWereRegisteredLater) {
 
 TEST_F(Fork, AChildOfAProcessWhoseSourceIsStillConnectingIsToldAsWell) {
     EXPECT_TRUE(in_child([] {  // has no connection
-        announce(*the_source);
+        tell_of_forks(*the_source);
         const bool by_fork = in_child([] { return told() == 2; });
         const pid_t pid = _Fork();
         if (!pid) _exit(told() == 2 ? 0 : 1);

@@ -32,13 +32,13 @@ class Reservations {
             const Addresses::Span span = addresses_.propose(bytes);
             if (span.size == 0) return 0;
             CUdeviceptr got = 0;
-            if (unannounced<Op::cuMemAddressReserve>(&got, span.size, std::size_t{0}, span.begin, 0ull) !=
+            if (bare_command<Op::cuMemAddressReserve>(&got, span.size, std::size_t{0}, span.begin, 0ull) !=
                 CUDA_SUCCESS) {
                 if (!addresses_.refused(span)) return 0;
             } else if (got == span.begin) {
                 addresses_.reserved(span);
             } else {
-                unannounced<Op::cuMemAddressFree>(got, span.size);  // the worker has something else there
+                bare_command<Op::cuMemAddressFree>(got, span.size);  // the worker has something else there
             }
         }
         return 0;
@@ -77,7 +77,7 @@ CUresult open_to(CUdevice device, const Range& range) {
     CUmemAccessDesc access{};
     access.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    return unannounced<Op::cuMemSetAccess>(range.begin, range.bytes(), &access, std::size_t{1});
+    return bare_command<Op::cuMemSetAccess>(range.begin, range.bytes(), &access, std::size_t{1});
 }
 
 enum class Mapped { yes, no_memory, no_addresses, stuck };
@@ -90,15 +90,15 @@ Mapped map_device_side(const Range& range) {
     what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     what.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
     CUmemGenericAllocationHandle memory = 0;
-    if (unannounced<Op::cuMemCreate>(&memory, bytes, &what, 0ull) != CUDA_SUCCESS) return Mapped::no_memory;
-    const CUresult r = unannounced<Op::cuMemMap>(range.begin, bytes, std::size_t{0}, memory, 0ull);
-    unannounced<Op::cuMemRelease>(memory);  // it lives as long as it is mapped
+    if (bare_command<Op::cuMemCreate>(&memory, bytes, &what, 0ull) != CUDA_SUCCESS) return Mapped::no_memory;
+    const CUresult r = bare_command<Op::cuMemMap>(range.begin, bytes, std::size_t{0}, memory, 0ull);
+    bare_command<Op::cuMemRelease>(memory);  // it lives as long as it is mapped
     if (r != CUDA_SUCCESS) return r == CUDA_ERROR_INVALID_VALUE ? Mapped::no_addresses : Mapped::no_memory;
     bool reached = open_to(device, range) == CUDA_SUCCESS;
     for (const CUcontext context : living_contexts())
         if (reached && device_of(context) != device) reached = open_to(device_of(context), range) == CUDA_SUCCESS;
     if (reached) return Mapped::yes;
-    return unannounced<Op::cuMemUnmap>(range.begin, bytes) == CUDA_SUCCESS ? Mapped::no_memory : Mapped::stuck;
+    return bare_command<Op::cuMemUnmap>(range.begin, bytes) == CUDA_SUCCESS ? Mapped::no_memory : Mapped::stuck;
 }
 
 // Whether all devices that the program sees reach each other's memory.
@@ -108,7 +108,7 @@ bool all_are_peers() {
         for (CUdevice a = 0; a < count; ++a)
             for (CUdevice b = 0; b < count; ++b) {
                 int can = 1;
-                if (a != b && (unannounced<Op::cuDeviceCanAccessPeer>(&can, a, b) != CUDA_SUCCESS || !can))
+                if (a != b && (bare_command<Op::cuDeviceCanAccessPeer>(&can, a, b) != CUDA_SUCCESS || !can))
                     return false;
             }
         return true;
@@ -179,7 +179,7 @@ void release(std::unique_ptr<Range> range) noexcept {
     unmap_host_side(*range);
     if (range->of_variables) return;
     // Addresses where the worker may still have memory are not used again.
-    if (unannounced<Op::cuMemUnmap>(range->begin, range->bytes()) == CUDA_SUCCESS)
+    if (bare_command<Op::cuMemUnmap>(range->begin, range->bytes()) == CUDA_SUCCESS)
         addresses().give(range->begin, range->bytes());
 }
 

@@ -42,12 +42,12 @@ void wait_for_unnamed(std::unique_lock<Mutex>& lock) {
 // This stream's later work waits for the other one's work so far.
 void order_after(const ActiveStream& own, const ActiveStream& other) {
     if (is_closed(other.stream, other.context)) {
-        if (other.before_capture) unannounced<Op::cuStreamWaitEvent>(own.stream, other.before_capture, 0u);
+        if (other.before_capture) bare_command<Op::cuStreamWaitEvent>(own.stream, other.before_capture, 0u);
     } else if (const MigrationStream* const m = migration_stream(other.context)) {
         const InContext in(other.context);
-        unannounced<Op::cuEventRecordWithFlags>(m->order, other.stream, 0u);
+        bare_command<Op::cuEventRecordWithFlags>(m->order, other.stream, 0u);
         const InContext back(own.context);
-        unannounced<Op::cuStreamWaitEvent>(own.stream, m->order, 0u);
+        bare_command<Op::cuStreamWaitEvent>(own.stream, m->order, 0u);
     }
 }
 
@@ -64,7 +64,7 @@ void Exclusive::begin(CUstream given) noexcept {
     for (const auto& [context, m] : migration_streams())
         migration_stream(context);  // made now, while nothing waits for the function yet
     for (const auto& [context, m] : migration_streams())
-        if (m.destroyed) unannounced<Op::cuStreamWaitEvent>(own.stream, m.destroyed, 0u);
+        if (m.destroyed) bare_command<Op::cuStreamWaitEvent>(own.stream, m.destroyed, 0u);
     const std::unique_lock no_capture_begins = hold_captures();
     state().epochs.each([&](const ActiveStream& other) {
         if (&other != &own && !is_idle(other)) order_after(own, other);
@@ -83,8 +83,8 @@ void capture_begins(CUstream stream, bool legacy) noexcept {
         ActiveStream* const active = state().epochs.find(closed, context);
         if (!active || is_closed(active->stream, context)) continue;
         CUevent& event = active->before_capture;
-        if (event || unannounced<Op::cuEventCreate>(&event, unsigned{CU_EVENT_DISABLE_TIMING}) == CUDA_SUCCESS)
-            unannounced<Op::cuEventRecordWithFlags>(event, active->stream, 0u);
+        if (event || bare_command<Op::cuEventCreate>(&event, unsigned{CU_EVENT_DISABLE_TIMING}) == CUDA_SUCCESS)
+            bare_command<Op::cuEventRecordWithFlags>(event, active->stream, 0u);
     }
 }
 
@@ -94,7 +94,7 @@ void Exclusive::end() noexcept {
     std::lock_guard lock(state().mutex);
     MigrationStream* const m = migration_stream(held->context);
     if (!m) return;
-    unannounced<Op::cuEventRecordWithFlags>(m->last_function.event, active_stream(held->stream).stream, 0u);
+    bare_command<Op::cuEventRecordWithFlags>(m->last_function.event, active_stream(held->stream).stream, 0u);
     m->last_function.epoch = state().epochs.begin();
 }
 

@@ -38,7 +38,7 @@ template <class Copy> CUresult each_part(const Range& range, const Run& run, Cop
 }
 
 bool make_event(CUevent& event) {
-    return unannounced<Op::cuEventCreate>(&event, unsigned{CU_EVENT_DISABLE_TIMING}) == CUDA_SUCCESS;
+    return bare_command<Op::cuEventCreate>(&event, unsigned{CU_EVENT_DISABLE_TIMING}) == CUDA_SUCCESS;
 }
 
 // Migrations use this context from now on; they are ordered after the earlier ones.
@@ -46,15 +46,15 @@ bool use_context(MigrationStream& m, CUcontext context) {
     const InContext in(context);
     CUstream stream = nullptr;
     CUevent event = nullptr;
-    if (unannounced<Op::cuStreamCreateWithPriority>(&stream, unsigned{CU_STREAM_NON_BLOCKING}, 0) != CUDA_SUCCESS ||
+    if (bare_command<Op::cuStreamCreateWithPriority>(&stream, unsigned{CU_STREAM_NON_BLOCKING}, 0) != CUDA_SUCCESS ||
         !make_event(event))
         return false;
     if (m.stream) {
-        unannounced<Op::cuStreamWaitEvent>(stream, m.last_migration.event, 0u);
-        unannounced<Op::cuEventRecordWithFlags>(event, stream, 0u);
+        bare_command<Op::cuStreamWaitEvent>(stream, m.last_migration.event, 0u);
+        bare_command<Op::cuEventRecordWithFlags>(event, stream, 0u);
         const InContext before(m.context);
-        unannounced<Op::cuStreamDestroy_v2>(m.stream);
-        unannounced<Op::cuEventDestroy_v2>(m.last_migration.event);
+        bare_command<Op::cuStreamDestroy_v2>(m.stream);
+        bare_command<Op::cuEventDestroy_v2>(m.last_migration.event);
     }
     m.context = context;
     m.stream = stream;
@@ -70,7 +70,7 @@ bool reads_a_byte(const MigrationStream& m, CUdeviceptr address) {
     CUresult r = CUDA_ERROR_NOT_READY;
     while (r == CUDA_ERROR_NOT_READY)
         if (r = wait_quietly(m.stream); r == CUDA_SUCCESS)
-            r = unannounced<Op::copy_out>(static_cast<void*>(&read), address, sizeof read, m.stream);
+            r = bare_command<Op::copy_out>(static_cast<void*>(&read), address, sizeof read, m.stream);
     return r == CUDA_SUCCESS;
 }
 
@@ -132,21 +132,21 @@ bool write_back(const Range& range, const Run& run) noexcept {
     const InContext in(m->context);
     return each_part(range, run, [&](CUdeviceptr there, std::byte* here, std::size_t bytes) {
                heap::statistics.managed_to_device.add(bytes);
-               return unannounced<Op::cuMemcpyHtoDAsync_v2>(there, static_cast<const void*>(here), bytes, m->stream);
+               return bare_command<Op::cuMemcpyHtoDAsync_v2>(there, static_cast<const void*>(here), bytes, m->stream);
            }) == CUDA_SUCCESS;
 }
 
 void begin_epoch(const Range& range) noexcept {
     MigrationStream* const m = migration_stream(range.context);
     const InContext in(m->context);
-    unannounced<Op::cuEventRecordWithFlags>(m->last_migration.event, m->stream, 0u);
+    bare_command<Op::cuEventRecordWithFlags>(m->last_migration.event, m->stream, 0u);
     m->last_migration.epoch = state().epochs.begin();
 }
 
 CUresult post_fetch(const Range& range, const Run& run, CUstream stream) noexcept {
     return each_part(range, run, [&](CUdeviceptr there, std::byte* here, std::size_t bytes) {
         heap::statistics.managed_to_host.add(bytes);
-        return unannounced<Op::cuMemcpyDtoHAsync_v2>(static_cast<void*>(here), there, bytes, stream);
+        return bare_command<Op::cuMemcpyDtoHAsync_v2>(static_cast<void*>(here), there, bytes, stream);
     });
 }
 
@@ -172,7 +172,7 @@ void order_after_migrations(ActiveStream& stream) noexcept {
     const InContext in(stream.context);
     for (const auto& [context, m] : migration_streams())
         for (const MigrationStream::Mark& mark : {m.last_migration, m.last_function})
-            if (mark.epoch > stream.epoch) unannounced<Op::cuStreamWaitEvent>(stream.stream, mark.event, 0u);
+            if (mark.epoch > stream.epoch) bare_command<Op::cuStreamWaitEvent>(stream.stream, mark.event, 0u);
     stream.epoch = state().epochs.now();
 }
 

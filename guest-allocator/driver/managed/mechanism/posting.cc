@@ -123,11 +123,11 @@ void stream_gone(CUstream stream) noexcept {
     if (const ActiveStream* const active = s.epochs.find(stream, nullptr)) {
         const InContext in(active->context);
         MigrationStream* const m = capturing(stream) ? nullptr : migration_stream(active->context);
-        if (m && m->destroyed) unannounced<Op::cuStreamWaitEvent>(stream, m->destroyed, 0u);
-        else if (m) unannounced<Op::cuEventCreate>(&m->destroyed, unsigned{CU_EVENT_DISABLE_TIMING});
-        if (m && m->destroyed) unannounced<Op::cuEventRecordWithFlags>(m->destroyed, stream, 0u);
+        if (m && m->destroyed) bare_command<Op::cuStreamWaitEvent>(stream, m->destroyed, 0u);
+        else if (m) bare_command<Op::cuEventCreate>(&m->destroyed, unsigned{CU_EVENT_DISABLE_TIMING});
+        if (m && m->destroyed) bare_command<Op::cuEventRecordWithFlags>(m->destroyed, stream, 0u);
         else s.epochs.unnamed.add();
-        if (active->before_capture) unannounced<Op::cuEventDestroy_v2>(active->before_capture);
+        if (active->before_capture) bare_command<Op::cuEventDestroy_v2>(active->before_capture);
         s.epochs.forget(stream, nullptr);
         s.epochs.unknown.add();
     }

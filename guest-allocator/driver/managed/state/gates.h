@@ -4,7 +4,7 @@
 // that a model checker can run them (tests/unit/guest/managed_gates_model_test.cc); neither makes a CUDA call or a
 // system call.
 //
-// `Lock` is a held lock of managed memory's mutex (table.h).
+// `Lock` is a held lock of managed memory's mutex (state.h).
 #pragma once
 #include <atomic>
 #include <condition_variable>
