@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pages name is there: files and folders, tests, make's targets, options, functions, variables. Names of CUDA's begin with cu; those of
-other things are in `foreign`. A row of commands in a page is the tree's row."""
+"""What the pages name is there: files and folders, tests, make's targets, options, functions, variables; a member in its class, a name before
+a file in that file. Names of CUDA's begin with cu; those of other things are in `foreign`. A row of commands in a page is the tree's row. What
+comments of the sources name as a file is there."""
 import os
 import re
 from pathlib import Path
@@ -20,6 +21,13 @@ tests = {f"{m[1]}.{m[2]}" for m in re.finditer(r"\bTEST(?:_[FP])?\((\w+),\s*(\w+
 make = "\n".join(Path(f).read_text() for f in files if f == "Makefile" or f.startswith("mk/"))
 targets = set(re.findall(r"^([\w-]+):", make, re.M)) | set(" ".join(re.findall(r"^\.PHONY:(.*)", make, re.M)).split())
 options = set(re.findall(r"--[a-z][\w-]+", code))
+SOURCE = (".h", ".cc", ".c")
+words_of = {f: set(re.findall(r"\w+", Path(f).read_text(errors="replace"))) for f in files if f.endswith(SOURCE)}
+members = {}  # of a class or a namespace: all words of the headers and sources that have it
+for f in words_of:
+    for m in re.finditer(r"^[^/\n]*?\b(?:enum class|class|struct|namespace|enum)(?: \[\[.*?\]\]| alignas\(\w+\))? ([\w:]+)[^;>,\n]*\{", Path(f).read_text(), re.M):
+        for name in m[1].split("::"):
+            members.setdefault(name, set()).update(words_of[f])
 KNOWN = r"(?:cc|h|c|cu|sh|py|md|map|svg|json|conf|rules|S|txt)"
 
 # glibc's, PyTorch's and CuPy's, the kernel's, PTX's, udevadm's, mokutil's, virt-install's, Slurm's, Kubernetes' resources, systemd-tmpfiles', a profiler's and a debugger's; what is short for a name; what is no name.
@@ -78,14 +86,26 @@ def wrong(text, page):
         for name in m[1].split("::"):
             if not (name in words or name in targets or re.match(r"(__)?(cu|CU|nv)[a-zA-Z_]", name) or name.isdigit()):
                 return "no such name"
+        parts = m[1].split("::")
+        for owner, name in zip(parts, parts[1:]):
+            if owner in members and name not in members[owner]:
+                return f"{owner} has no such member"
     return None
 
 
 tops = "|".join(sorted({f.split("/")[0] for f in folders if not f.startswith(".")}))
 in_command = re.compile(rf"(?<![\w/.-])((?:{tops})/[\w./*-]+|--[a-z][\w-]+|make [a-z][\w-]*$)")
 
+# `name` (`file.cc`: the name is in that file.
+BEFORE_FILE = re.compile(r"`(?:\w+::)*(\w+)(?:\(\))?`\s+\(`([\w./-]+\.(?:cc|h|c))`")
+
+
 def complaints(page):
     text = Path(page).read_text()
+    for m in BEFORE_FILE.finditer(text):
+        named = [f for f in words_of if f.endswith("/" + m[2].removeprefix("./"))]
+        if named and not any(m[1] in words_of[f] for f in named):
+            yield f"{page}: {m[1]} is not in {m[2]}"
     for m in ROW.finditer(text):
         if m[2] and (m[1] not in rows or rows[m[1]] not in ("", re.sub(r"\s", "", m[2]))):
             yield f"{page}: {m[0]}: the tree's row is {rows.get(m[1]) or 'not there'}"
@@ -106,3 +126,23 @@ def complaints(page):
 @pytest.mark.parametrize("page", sorted(page.removeprefix("./") for page in pages))
 def test_what_a_page_names_is_there(page):
     assert list(complaints(page)) == []
+
+
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+IN_COMMENT = re.compile(r"(?<![\w<./-])((?:[\w-]+/)*[\w-]+\.(?:h|cc|c|md|py))\b(?![>\w])")
+elsewhere = set("""
+cuda.h cudaTypedefs.h linux/dm-ioctl.h crt/host_runtime.h soft_functions.h _calls.cc
+SPEC.md cmd/sidecars/README.md add.h add.cc sub.cc
+""".split())  # others' files, what the build writes, ends of names, instructions
+
+
+def test_a_file_that_a_comment_names_is_there():
+    wrong = []
+    ends = {"/".join(Path(f).parts[i:]) for f in files for i in range(len(Path(f).parts))}
+    for f in words_of:
+        text = Path(f).read_text(errors="replace")
+        for comment in COMMENT.finditer(text):
+            for name in IN_COMMENT.findall(comment[0]):
+                if name not in ends and name not in elsewhere:
+                    wrong.append(f"{f}:{text.count(chr(10), 0, comment.start()) + 1}: {name}")
+    assert not wrong
