@@ -152,7 +152,7 @@ void Bridge::serve() {
         if (loop_.stopped()) return;
         if (first && *first < Loop::Rank::log) heard_ = Clock::now();  // logs and tools announce no client
         const auto waiting = desks.clients.look([this](Client& client) { look_at(client); });
-        desks.acceptor.admit(waiting, [this](Client& client) { take(client); });
+        desks.acceptor.admit(waiting, [this](Client& client) { hear(client); });
         desks.clients.reap_workers();
         desks.pauses.look();
         place_.look();
@@ -180,7 +180,7 @@ void Bridge::restore() {
         if (!client.is_served()) return;
         ++served;
         client.worker->hear_log(loop_);
-        take(client);
+        hear(client);
         desks.requests.restore(client);
         desks.acceptor.restore(client);
         desks.pauses.restore(client);
@@ -190,8 +190,7 @@ void Bridge::restore() {
     log::info("this bridge goes on with the {} client{} of an earlier one", served, served == 1 ? "" : "s");
 }
 
-// It has got a worker.
-void Bridge::take(Client& client) {
+void Bridge::hear(Client& client) {
     monitoring_.client(client.slot(), client.worker->pid());
     if (!client.worker->hear_end(loop_, [this, &client] { desks_->clients.worker_ended(client); }) ||
         !desks_->requests.hear(client))

@@ -45,8 +45,8 @@ class Bridge {
     void listen();
     void serve();
     std::chrono::milliseconds patience() const;
-    void beat();  // tells the clients, systemd and the keeper that the bridge lives
-    void take(Client& client);
+    void beat();                // tells the clients, systemd and the keeper that the bridge lives
+    void hear(Client& client);  // from now on its worker's requests, and its end
     void restore();
     void look_at(Client& client);
     bool is_worker(const Visitor& visitor) const;

@@ -69,8 +69,8 @@ class ServeLoop {
         return command;
     }
 
-    // Executes the command.
-    std::optional<int> perform(const ChannelReader::Command& command) {
+    // Executes the command (execute.cc), and answers it.
+    std::optional<int> handle(const ChannelReader::Command& command) {
         waiter_.reset();
         // A client may have opened its channel when another bridge served this region.
         if (taken_ == 1 && reader_.rows_hash() != rows_hash(identities)) {
@@ -159,7 +159,7 @@ class ServeLoop {
 int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet) {
     for (ServeLoop loop(reader, session, supply, status, sheet);;) {
         const auto command = loop.take();
-        if (const std::optional<int> ended = command ? loop.perform(*command) : loop.idle()) return *ended;
+        if (const std::optional<int> ended = command ? loop.handle(*command) : loop.idle()) return *ended;
     }
 }
 

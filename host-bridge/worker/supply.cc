@@ -70,8 +70,8 @@ CUresult Supply::find(std::uint64_t bytes, Granted& run) {
     const auto ready = std::ranges::find_if(prepared_, [&](const Granted& r) { return bytes && bytes <= r.bytes; });
     if (ready != prepared_.end()) run = std::exchange(*ready, {});
     else if (CUresult r = granter_.grant(bytes, run.offset, run.bytes); r != CUDA_SUCCESS) return r;
-    if (std::string error = run.mapped ? "" : extents_.map_only(run.offset, run.bytes); !error.empty()) {
-        log::error("{}", error);
+    if (const Failure failure = run.mapped ? Failure() : extents_.map_only(run.offset, run.bytes)) {
+        log::error("{}", failure.text());
         granter_.release(run.offset, run.bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

@@ -156,7 +156,7 @@ Failure open_driver(Driver& driver, const std::string& library, const Preparatio
 // start.
 std::jthread take_pages(Extents& extents, const Preparation& prepared) {
     for (const auto& [offset, bytes] : prepared.extents)
-        if (bytes != 0 && !extents.map(offset, bytes).empty()) break;
+        if (bytes != 0 && extents.map(offset, bytes)) break;
     return std::jthread([&extents, &prepared](const std::stop_token& stop) {
         constexpr std::uint64_t piece = 2 << 20;
         for (const auto& [offset, bytes] : prepared.extents)
@@ -272,10 +272,10 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
 
     Assignment job;
     if (recv(link_fd, &job, sizeof job, 0) != sizeof job) return 0;  // the bridge ended before a client came
-    std::string e = extents.move_to(driver, job.base);
-    if (e.empty()) e = extents.map_channel(job.channel_offset, BARCUDA_CHANNEL_SIZE);
-    if (!e.empty()) {
-        log::error("{}", e);
+    Failure unmapped = extents.move_to(driver, job.base);
+    if (!unmapped) unmapped = extents.map_channel(job.channel_offset, BARCUDA_CHANNEL_SIZE);
+    if (unmapped) {
+        log::error("{}", unmapped.text());
         return 1;
     }
     Channel channel;

@@ -14,14 +14,14 @@ Extents::~Extents() {
     for (auto& [offset, extent] : extents_) unmap_only(offset, extent.bytes);
 }
 
-std::string Extents::map(std::uint64_t offset, std::uint64_t bytes) {
+Failure Extents::map(std::uint64_t offset, std::uint64_t bytes) {
     if (holds(offset, bytes)) return {};
-    if (std::string error = map_only(offset, bytes); !error.empty()) return error;
+    if (Failure failure = map_only(offset, bytes)) return failure;
     add(offset, bytes);
     return {};
 }
 
-std::string Extents::map_only(std::uint64_t offset, std::uint64_t bytes) const {
+Failure Extents::map_only(std::uint64_t offset, std::uint64_t bytes) const {
     if (fd_ < 0) return {};
     void* got = mapper_ ? mapper_->map(at(offset), bytes, offset)
                         : mmap(at(offset), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd_,
@@ -38,15 +38,15 @@ void Extents::unmap_only(std::uint64_t offset, std::uint64_t bytes) const {
     if (fd_ >= 0) munmap(at(offset), bytes);
 }
 
-std::string Extents::move_to(const Driver& driver, std::uint64_t base) {
+Failure Extents::move_to(const Driver& driver, std::uint64_t base) {
     if (base == base_) return {};
     unregister_all(driver);
     for (const auto& [offset, extent] : extents_) unmap_only(offset, extent.bytes);
     base_ = base;
     for (auto extent = extents_.begin(); extent != extents_.end(); ++extent)
-        if (std::string error = map_only(extent->first, extent->second.bytes); !error.empty()) {
+        if (Failure failure = map_only(extent->first, extent->second.bytes)) {
             extents_.erase(extent, extents_.end());  // it is mapped nowhere
-            return error;
+            return failure;
         }
     return {};
 }

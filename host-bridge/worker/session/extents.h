@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <string>
 #include <utility>
 
+#include "base/failure.h"
 #include "host-bridge/between/driver.h"
 #include "host-bridge/cage/mapper.h"
 
@@ -26,26 +26,23 @@ class Extents {
     Extents(const Extents&) = delete;
     Extents& operator=(const Extents&) = delete;
 
-    // Maps [offset, offset + bytes) of the region, unless it is mapped. Returns an error text; empty: mapped.
-    std::string map(std::uint64_t offset, std::uint64_t bytes);
+    // Maps [offset, offset + bytes) of the region, unless it is mapped.
+    Failure map(std::uint64_t offset, std::uint64_t bytes);
     // The first half of map(), for any thread.
-    std::string map_only(std::uint64_t offset, std::uint64_t bytes) const;
+    Failure map_only(std::uint64_t offset, std::uint64_t bytes) const;
     void add(std::uint64_t offset, std::uint64_t bytes) {
         extents_[offset] = {bytes, true, false};
         all_registered_ = false;
     }
-    // Maps at this base from now on, also what is mapped already; that must be registered again. Returns an error text;
-    // empty: all is there.
-    std::string move_to(const Driver& driver, std::uint64_t base);
+    // Maps at this base from now on, also what is mapped already; that must be registered again.
+    Failure move_to(const Driver& driver, std::uint64_t base);
     // The client's channel: its session needs it to the end, and the GPU not at all, unless it writes fences there.
-    std::string map_channel(std::uint64_t offset, std::uint64_t bytes) {
-        std::string error = map(offset, bytes);
-        if (error.empty()) {
-            channel_ = offset;
-            channel_bytes_ = bytes;
-            extents_[offset].wanted = false;
-        }
-        return error;
+    Failure map_channel(std::uint64_t offset, std::uint64_t bytes) {
+        if (Failure failure = map(offset, bytes)) return failure;
+        channel_ = offset;
+        channel_bytes_ = bytes;
+        extents_[offset].wanted = false;
+        return {};
     }
     // Whether the client may release it: it must be exactly one of its extents.
     bool releasable(std::uint64_t offset, std::uint64_t bytes) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// module_calls.cc: cuModule*, cuFunc* and cuLaunch*.
+// module_calls.cc: cuModule* and cuFunc*.
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -124,17 +124,6 @@ CUresult load_image(CUmodule* module, const void* image, unsigned count, CUjit_o
         name);
 }
 
-CUresult launch(CUfunction function, const CUlaunchConfig& config, bool cooperative, void** parameters, void** extra,
-                const char* name) {
-    return api(
-        [&] {
-            const auto stream = stream_of(config.hStream);
-            stream->context().post(
-                *stream, make_launch(function_in(stream->context(), function), config, cooperative, parameters, extra));
-        },
-        name);
-}
-
 }  // namespace
 }  // namespace barcuda::soft::driver
 
@@ -242,25 +231,4 @@ CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction function) {
 }
 CUresult cuFuncLoad(CUfunction function) {
     return api([&] { function_of(function)->loaded = true; });
-}
-
-// ---- launches -------------------------------------------------------------------------------------------------------
-
-CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-                        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-                        unsigned int sharedMemBytes, CUstream hStream, void** kernelParams, void** extra) {
-    return launch(f,
-                  {gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, nullptr, 0},
-                  false, kernelParams, extra, "cuLaunchKernel");
-}
-CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra) {
-    if (!config || (config->numAttrs != 0 && !config->attrs)) return CUDA_ERROR_INVALID_VALUE;
-    return launch(f, *config, false, kernelParams, extra, "cuLaunchKernelEx");
-}
-CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-                                   unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-                                   unsigned int sharedMemBytes, CUstream hStream, void** kernelParams) {
-    return launch(f,
-                  {gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, nullptr, 0},
-                  true, kernelParams, nullptr, "cuLaunchCooperativeKernel");
 }

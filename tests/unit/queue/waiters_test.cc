@@ -226,7 +226,7 @@ TEST_F(Waiters, InAnExtentThatTheDriverHadNoRoomForHaveItTryAgain) {
 // older build, or in a full region.
 TEST_F(Waiters, InTheChannelAreRegisteredWhenOneIsAskedFor) {
     const std::uint64_t channel = ground.granted;
-    ASSERT_EQ(ground.extents.map_channel(channel, BARCUDA_CHANNEL_SIZE), "");
+    ASSERT_EQ(ground.extents.map_channel(channel, BARCUDA_CHANNEL_SIZE).text(), "");
     CUcontext primary = nullptr;
     EXPECT_TRUE((call<Op::cuDevicePrimaryCtxRetain>(&primary, CUdevice{0}).ok()));
     EXPECT_EQ(fence(one, 1), CUDA_SUCCESS);
@@ -261,7 +261,7 @@ TEST_F(Unwatched, AFenceKeepsItsExtentUntilItIsWritten) {
 
 TEST_F(Unwatched, AFenceIsForgottenWithAnExtentThatMustGo) {
     for (const bool running : {false, true}) {
-        ASSERT_EQ(ground.extents.map(0, ground.granted), "");
+        ASSERT_EQ(ground.extents.map(0, ground.granted).text(), "");
         const std::uint64_t one = 0x2000;
         EXPECT_TRUE((call<Op::write_fence>(CUstream{}, ext::Fence{one, 1}).ok()));
         EXPECT_TRUE((call<Op::release>(std::uint64_t{0}, ground.granted).ok()));
@@ -278,7 +278,7 @@ TEST_F(Unwatched, AFenceIsForgottenWithAnExtentThatMustGo) {
     }
 }
 TEST_F(Unwatched, AnExtentThatTheDriverHasNoRoomForIsNotInTheWayOfFencesInOthers) {
-    ASSERT_EQ(ground.extents.map(ground.granted, 1 << 20), "");
+    ASSERT_EQ(ground.extents.map(ground.granted, 1 << 20).text(), "");
     gpu->registering = CUDA_ERROR_OUT_OF_MEMORY;
     gpu->only = region(0);
     CUcontext primary = nullptr;

@@ -173,6 +173,6 @@ struct Ground : Granter {
 inline barcuda::fake::Ground::Ground(std::uint64_t base, const Driver& driver)
     : file(memfd_create("ground", 0)), extents(file, base), table(driver), session(table, extents, *this, status) {
     fill(session.libraries());
-    expect(file >= 0 && ftruncate(file, bytes) == 0 && extents.map(0, granted).empty(), "the test", "no memory");
+    expect(file >= 0 && ftruncate(file, bytes) == 0 && !extents.map(0, granted), "the test", "no memory");
 }
 inline barcuda::fake::Ground::~Ground() { close(file); }

@@ -35,7 +35,7 @@ struct ExtentsTest : testing::Test {
     ExtentsTest() {
         EXPECT_EQ(ftruncate(region.fd(), 8 * granule), 0);
         for (const std::uint64_t offset : {first, second}) {
-            EXPECT_EQ(extents.map(offset, granule), "");
+            EXPECT_EQ(extents.map(offset, granule).text(), "");
             std::memset(extents.locate(offset, 1), static_cast<int>(offset / granule), BARCUDA_PAGE);
         }
     }
@@ -43,7 +43,7 @@ struct ExtentsTest : testing::Test {
 };
 
 TEST_F(ExtentsTest, AreWhereTheClientHasThem) {
-    EXPECT_EQ(extents.move_to(driver, there), "");
+    EXPECT_EQ(extents.move_to(driver, there).text(), "");
     for (const std::uint64_t offset : {first, second}) {
         EXPECT_FALSE(is_mapped(here + offset));
         ASSERT_TRUE(is_mapped(there + offset));
@@ -52,13 +52,13 @@ TEST_F(ExtentsTest, AreWhereTheClientHasThem) {
         EXPECT_TRUE(extents.contains(there + offset, granule));
         EXPECT_FALSE(extents.contains(here + offset, 1));
     }
-    EXPECT_EQ(extents.map(5 * granule, granule), "");
+    EXPECT_EQ(extents.map(5 * granule, granule).text(), "");
     EXPECT_TRUE(is_mapped(there + 5 * granule));
 }
 TEST_F(ExtentsTest, AreRegisteredWhereTheyAre) {
     EXPECT_EQ(extents.register_all(driver), CUDA_SUCCESS);
     const std::uint64_t before = driver_calls();
-    EXPECT_EQ(extents.move_to(driver, there), "");
+    EXPECT_EQ(extents.move_to(driver, there).text(), "");
     EXPECT_EQ(driver_calls(), before + 2) << "each is unregistered before it goes";
     EXPECT_EQ(extents.register_all(driver), CUDA_SUCCESS);
     EXPECT_EQ(driver_calls(), before + 4);
@@ -66,7 +66,7 @@ TEST_F(ExtentsTest, AreRegisteredWhereTheyAre) {
 TEST_F(ExtentsTest, StayWhereTheClientHasThemAtTheRegionsBase) {
     EXPECT_EQ(extents.register_all(driver), CUDA_SUCCESS);
     const std::uint64_t before = driver_calls();
-    EXPECT_EQ(extents.move_to(driver, here), "");
+    EXPECT_EQ(extents.move_to(driver, here).text(), "");
     EXPECT_EQ(driver_calls(), before);
     EXPECT_TRUE(is_mapped(here + first));
 }
@@ -76,12 +76,12 @@ TEST_F(ExtentsTest, OverOtherMappingsAreAnErrorAndChangeNothing) {
         mmap(wish, BARCUDA_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     ASSERT_EQ(other, wish);
     std::memset(other, 0x77, BARCUDA_PAGE);
-    const std::string error = extents.move_to(driver, there);
+    const std::string error = extents.move_to(driver, there).text();
     EXPECT_NE(error.find(std::strerror(EEXIST)), std::string::npos) << error;
     EXPECT_EQ(static_cast<unsigned char*>(other)[0], 0x77);
     EXPECT_FALSE(extents.holds(second, granule));
     EXPECT_EQ(extents.locate(second, 1), nullptr);
-    EXPECT_NE(extents.map(second, granule), "");
+    EXPECT_NE(extents.map(second, granule).text(), "");
     EXPECT_EQ(static_cast<unsigned char*>(other)[0], 0x77);
     munmap(other, BARCUDA_PAGE);
 }

@@ -128,7 +128,7 @@ TEST_F(Loopback, ACopyFromOutsideTheExtentsIsALie) {
 }
 TEST_F(Loopback, OnlyAnExtentIsGivenBackAndOnlyAsAWhole) {
     const std::uint64_t channel = fake::Ground::granted, bytes = 1 << 20;
-    ASSERT_EQ(ground.extents.map_channel(channel, bytes), "");
+    ASSERT_EQ(ground.extents.map_channel(channel, bytes).text(), "");
     for (const auto& [offset, size] : {std::pair{channel, bytes}, {channel + bytes, bytes}, {std::uint64_t{0}, bytes}})
         EXPECT_EQ((call<Op::release>(offset, size).result), CUDA_ERROR_INVALID_VALUE) << offset;
     EXPECT_NE(ground.extents.locate(channel, bytes), nullptr);
