@@ -152,10 +152,10 @@ bool grants_hold(struct client *c, u64 offset, u64 bytes)
 }
 
 /*
- * What a granule's pages are still used for when nobody maps them any more:
- * direct I/O under way, a pipe after vmsplice(). The host must not lend them
- * anew, and they must not lose their struct pages. A device's page has one
- * reference of its own, each use adds one.
+ * What a granule's pages are still used for when no process maps them any
+ * more: direct I/O under way, a pipe after vmsplice(). The host must not grant
+ * them again, and they must not lose their struct pages. A page of a device
+ * has one reference of its own, each use adds one.
  */
 static bool granule_in_use(struct region *r, u32 i)
 {
@@ -169,7 +169,7 @@ static bool granule_in_use(struct region *r, u32 i)
 	return false;
 }
 
-/* Nobody tells when a use ends: look again, with the module kept until then. */
+/* No event says when a use ends: look again, and keep the module until then. */
 static void hold(struct region *r)
 {
 	if (r->looking)

@@ -301,7 +301,7 @@ static vm_fault_t extents_fault(struct vm_fault *vmf)
 
 /*
  * The first write to a page that a fork, or mprotect(), left read-only. Its
- * neighbours are like it: they are mapped anew, with the right to write.
+ * neighbours are like it: they are mapped again, with the right to write.
  */
 static vm_fault_t extents_mkwrite(struct vm_fault *vmf)
 {
@@ -387,7 +387,7 @@ static int extents_mapped(unsigned long start, unsigned long end, pgoff_t pgoff,
  * A mapping begins at its own address, where its pointers mean the same on the
  * host. But it may be moved: the library lends pages of extents to memory that
  * lies elsewhere (guest-allocator/heap/registered), and maps their address
- * anew.
+ * again.
  */
 static const struct vm_operations_struct extents_ops = {
 	COMPAT_MAPPED(extents_mapped)

@@ -23,7 +23,7 @@ MODULE_PARM_DESC(pages,
 
 /*
  * A BAR that was unplugged may come back at the same address, while processes
- * still hold its pages: only after region_free() can it be used anew. The
+ * still hold its pages: only after region_free() can it be used again. The
  * kernel's own list of resources forgets it with the device.
  */
 static LIST_HEAD(attached);

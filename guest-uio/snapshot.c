@@ -236,7 +236,7 @@ static struct snapshot *snapshot_of(struct client *c,
 /*
  * What MAP_PRIVATE would have made of it, in every book the kernel keeps. The
  * kernel has not yet counted the new mapping among the file's writable ones
- * (one that already had would count one too many, which nobody minds).
+ * (one that already had would count one too many, which does no harm).
  */
 static void make_private(struct vm_area_struct *vma)
 {

@@ -35,7 +35,7 @@ class Acceptor {
     bool some_wait() const { return some_wait_; }  // since too many have come
 
   private:
-    // Gives the client a worker. Returns why not; empty: it has one.
+    // Gives the client a worker, or returns the refusal.
     Failure serve(Client& client);
     void assign(Client& client);
     void tell_of_waiting(Admissions::Answer answer, std::uint32_t process, Clock::time_point now);

@@ -15,14 +15,12 @@ struct Access {
     std::optional<gid_t> group;  // none: this process's
     std::optional<mode_t> mode;  // none: 0660, minus the umask if no group is given either
     explicit operator bool() const { return group || mode; }
-    // Sets them for the file behind `fd` (O_PATH is enough); `name` is for messages. Returns what is wrong; empty:
-    // nothing.
+    // Sets them for the file behind `fd` (O_PATH is enough); `name` is for messages.
     Failure give(int fd, const std::string& name) const;
     Failure give(const std::string& path) const;  // of a socket that this process has just made
 };
 
-// Reads what the operator typed. Returns what is wrong; empty: nothing. Modes are 0600, 0640 and 0660: other users get
-// nothing.
+// Reads what the operator typed. Modes are 0600, 0640 and 0660: other users get nothing.
 Failure read_group(const std::string& text, std::optional<gid_t>& group);
 Failure read_mode(const std::string& text, std::optional<mode_t>& mode);
 

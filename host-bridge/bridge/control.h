@@ -25,7 +25,7 @@ class Control {
     Control() = default;
     ~Control();
     Control(const Control&) = delete;
-    // Returns why there is none; empty: it is open.
+    // Makes the socket at which tools ask.
     Failure open(int region);
     struct Answers {  // each fills in a reply
         std::function<void(const LimitRequest&, LimitReply&, const ucred& by)> limits;

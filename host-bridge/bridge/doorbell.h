@@ -25,7 +25,7 @@ class Doorbell {
     Doorbell(const Doorbell&) = delete;
     Doorbell& operator=(const Doorbell&) = delete;
 
-    // Listens at this path for the QEMU that will map `region`. Returns what is wrong; empty: QEMU may come.
+    // Listens at this path for the QEMU that will map `region`.
     Failure open(const std::string& path, int region, const Kept& kept);
     // Goes on with the doorbell of an earlier bridge, and with the QEMU that is there. False: there was none.
     bool adopt(const std::string& path, int region, const Kept& kept);

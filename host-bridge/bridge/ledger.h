@@ -41,9 +41,9 @@ class Ledger {
     Ledger& operator=(Ledger&& other) noexcept;
     ~Ledger();
 
-    // Makes a new one. Returns what is wrong; empty: nothing.
+    // Makes a new one.
     Failure make(const Shape& shape);
-    // Opens an earlier bridge's. Returns why this bridge cannot read it; empty: it can.
+    // Opens an earlier bridge's, if this bridge can read it.
     Failure open(File file);
     // From now on clients may get workers of this build.
     void own();
