@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string_view>
@@ -26,6 +27,24 @@ namespace barcuda {
 namespace {
 
 using keeping::Form;
+using State = Keeper::State;
+
+constexpr unsigned bit(State state) { return 1u << static_cast<unsigned>(state); }
+
+struct Transitions {
+    const char* name;
+    unsigned successors;
+};
+// A state's name, and the permitted next states. Each may end: the keeper can be told to end at any time.
+constexpr Transitions table[] = {
+    {"starting", bit(State::serving) | bit(State::backing_off) | bit(State::ending)},
+    {"serving", bit(State::backing_off) | bit(State::replacing) | bit(State::ending)},
+    {"backing_off", bit(State::starting) | bit(State::ending)},
+    {"replacing", bit(State::trying) | bit(State::ending)},
+    {"trying", bit(State::serving) | bit(State::backing_off) | bit(State::ending)},
+    {"ending", 0},
+};
+static_assert(std::size(table) == static_cast<std::size_t>(State::count));
 
 constexpr const char* region_name = "region";
 constexpr unsigned most_deaths = 5;
@@ -77,6 +96,21 @@ bool is_debugged(pid_t process) {
 Keeper::Keeper(int ready, int served, std::vector<std::string> command)
     : ready_(ready), served_(served), command_(std::move(command)), upgrade_(command_) {}
 
+const char* Keeper::name(State state) { return table[static_cast<unsigned>(state)].name; }
+
+bool Keeper::permits(State from, State to) { return (table[static_cast<unsigned>(from)].successors & bit(to)) != 0; }
+
+// The only function that changes the state.
+void Keeper::enter(State to) {
+    if (to == state_) return;
+    if (!permits(state_, to)) {
+        log::critical("a keeper that is {} cannot be {}", name(state_), name(to));
+        std::abort();
+    }
+    log::debug("keeper: {} -> {}", name(state_), name(to));
+    state_ = to;
+}
+
 int Keeper::run(File& link) {
     given_files();
     const sigset_t signals = own_signals();
@@ -104,7 +138,7 @@ void Keeper::watch() {
     const auto now = Clock::now();
     if (state_ == State::serving && upgrade_.look()) {
         log::info("upgrade: the bridge of another file takes this one's place: {}", upgrade_.said());
-        state_ = State::replacing;
+        enter(State::replacing);
         end_bridge();
     }
     if (state_ == State::trying && upgrade_.is_late(now)) end_bridge();
@@ -146,14 +180,14 @@ bool Keeper::start(File& link) {
     int ends[2], stop[2], end[2];
     if (state_ == State::replacing) {
         upgrade_.old_one_ended();
-        state_ = State::trying;
+        enter(State::trying);
     } else {
-        state_ = State::starting;
+        enter(State::starting);
     }
     const auto give_up = [this] {
         log::critical("cannot start the bridge: {}", strerror(errno));
         status_ = 1;
-        state_ = State::ending;
+        enter(State::ending);
         return false;
     };
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return give_up();
@@ -225,7 +259,7 @@ void Keeper::end_by(int signal) {
     } else {
         status_ = 0;
     }
-    state_ = State::ending;
+    enter(State::ending);
 }
 
 void Keeper::bridge_ended(int status) {
@@ -235,7 +269,7 @@ void Keeper::bridge_ended(int status) {
     if (state_ == State::trying) return new_one_ended(status);
     if (state_ == State::ending || WIFEXITED(status)) {
         status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        state_ = State::ending;
+        enter(State::ending);
         return;
     }
     // A bridge that is killed while it serves is no sign of a fault. One that crashes soon after its start may do so
@@ -249,12 +283,12 @@ void Keeper::bridge_ended(int status) {
             "the bridge was killed by signal {} ({}) {}", WTERMSIG(status), strsignal(WTERMSIG(status)),
             served_once_ ? "too often before it could go on with its clients; they end" : "before it could serve");
         status_ = 128 + WTERMSIG(status);
-        state_ = State::ending;
+        enter(State::ending);
         return;
     }
     log::error("the bridge was killed by signal {} ({}); another one goes on with its clients", WTERMSIG(status),
                strsignal(WTERMSIG(status)));
-    state_ = State::backing_off;
+    enter(State::backing_off);
     next_start_ = Clock::now() + (deaths_ == 0 ? std::chrono::milliseconds(0) : first_pause * (1 << deaths_));
 }
 
@@ -262,7 +296,7 @@ void Keeper::bridge_ended(int status) {
 void Keeper::new_one_ended(int status) {
     upgrade_.ended(status);
     log::error("upgrade: the new bridge does not serve: {}; the earlier one goes on", upgrade_.said());
-    state_ = State::backing_off;
+    enter(State::backing_off);
     next_start_ = Clock::now();
 }
 
@@ -280,7 +314,7 @@ void Keeper::hear_bridge() {
     const auto request = length <= sizeof message ? keeping::Request::read({message, length}) : std::nullopt;
     if (!request) {
         log::critical("the bridge sent its keeper something that no bridge of this version sends; it is ended");
-        state_ = State::ending;
+        enter(State::ending);
         return end_bridge();
     }
     if (request->form == static_cast<std::uint32_t>(Form::alive)) return;
@@ -338,7 +372,7 @@ keeping::Answer Keeper::serve(const keeping::Request& request, File file, int& w
                 deaths_ = 0;
                 log::info("upgrade: the bridge of the new file serves");
             }
-            state_ = State::serving;
+            if (state_ != State::ending) enter(State::serving);  // it was told to end before it could say this
             next_look_ = Clock::now() + looks_every;
             served_once_ = true;
             ready_at_ = Clock::now();
@@ -346,7 +380,7 @@ keeping::Answer Keeper::serve(const keeping::Request& request, File file, int& w
             reap_strangers();
             break;
         case Form::done:
-            state_ = State::ending;
+            enter(State::ending);
             if (served_ >= 0) close(std::exchange(served_, -1));
             break;
         case Form::alive: break;

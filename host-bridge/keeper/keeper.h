@@ -9,7 +9,8 @@
 //   serving   it serves                                        replacing    it is ended for one of another file
 //   ending    it ends, or was told to                          trying       that one opens region and driver
 //
-// docs/state.md has the transitions; upgrade.h the steps of an upgrade.
+// One function makes the transitions, and only those of a table; docs/state.md says when. upgrade.h has the steps of an
+// upgrade.
 #pragma once
 #include <sys/types.h>
 
@@ -27,6 +28,10 @@ namespace barcuda {
 
 class Keeper {
   public:
+    enum class State : unsigned { starting, serving, backing_off, replacing, trying, ending, count };
+    static const char* name(State state);
+    static bool permits(State from, State to);
+
     // `ready`, `served`: descriptors that the bridge closes when it serves, and when all that it has made is gone; -1:
     // there are none. `command`: this process's own, for bridges of other files.
     Keeper(int ready, int served, std::vector<std::string> command = {});
@@ -43,12 +48,13 @@ class Keeper {
     // One request of a bridge: its answer, and the descriptor that goes with it (-1: none). For tests too.
     keeping::Answer serve(const keeping::Request& request, File file, int& with);
     const Kept& kept() const { return kept_; }
+    State state() const { return state_; }
     bool has_served() const { return served_once_; }  // a bridge of this keeper has
 
   private:
     using Clock = std::chrono::steady_clock;
-    enum class State { starting, serving, backing_off, replacing, trying, ending };
 
+    void enter(State to);
     bool start(File& link);
     bool start_is_due() const;
     void begin_bridge(File& link, File& its, int stops, int ends);

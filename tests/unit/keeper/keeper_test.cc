@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string>
 
 namespace barcuda {
 namespace {
@@ -20,6 +21,23 @@ using keeping::Request;
 
 std::optional<Request> read(const Request& sent, std::size_t bytes = sizeof(Request)) {
     return Request::read({reinterpret_cast<const char*>(&sent), bytes});
+}
+
+std::string after(Keeper::State from) {
+    std::string all;
+    for (unsigned to = 0; to < static_cast<unsigned>(Keeper::State::count); ++to)
+        if (Keeper::permits(from, static_cast<Keeper::State>(to)))
+            all += std::string(all.empty() ? "" : " ") + Keeper::name(static_cast<Keeper::State>(to));
+    return all;
+}
+
+TEST(KeeperStates, FollowEachOtherAsThePageSays) {  // docs/state.md
+    EXPECT_EQ(after(Keeper::State::starting), "serving backing_off ending");
+    EXPECT_EQ(after(Keeper::State::serving), "backing_off replacing ending");
+    EXPECT_EQ(after(Keeper::State::backing_off), "starting ending");
+    EXPECT_EQ(after(Keeper::State::replacing), "trying ending");
+    EXPECT_EQ(after(Keeper::State::trying), "serving backing_off ending");
+    EXPECT_EQ(after(Keeper::State::ending), "") << "told once, it ends";
 }
 
 TEST(KeeperRequest, IsReadAsItWasSent) {
@@ -111,6 +129,20 @@ TEST_F(KeeperTest, ListsNamesInTheirOrder) {
     std::string all, last;
     while (ask(Form::list, last.c_str()) == 0) all += last = answer.name;
     EXPECT_EQ(all, "abc");
+}
+
+TEST_F(KeeperTest, ServesWhenItsBridgeIsReadyAndEndsWithIt) {
+    EXPECT_EQ(keeper.state(), Keeper::State::starting);
+    EXPECT_EQ(ask(Form::ready), 0);
+    EXPECT_EQ(keeper.state(), Keeper::State::serving);
+    EXPECT_EQ(ask(Form::done), 0);
+    EXPECT_EQ(keeper.state(), Keeper::State::ending);
+}
+
+TEST_F(KeeperTest, EndsThoughItsBridgeBecomesReadyMeanwhile) {
+    EXPECT_EQ(ask(Form::done), 0);
+    EXPECT_EQ(ask(Form::ready), 0);
+    EXPECT_EQ(keeper.state(), Keeper::State::ending);
 }
 
 TEST_F(KeeperTest, UpgradesOnlyABridgeThatServes) {
