@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // stub_door.h: the door of what this system has no door for. It builds everywhere, and refuses whatever is asked of it,
-// by name. A new system begins with this one.
+// by name. A new door begins as a class on this one, and replaces one function after the other; open.cc says which path
+// leads to it.
 #pragma once
 #include "shm-device/doors/door.h"
 
 namespace barcuda {
 
-class StubDoor final : public Door {
+class StubDoor : public Door {
   public:
     // `why` is a part of a sentence, of the program's lifetime.
     StubDoor(const char* path, const char* why) : Door(path, {}), why_(why) { properties_.remaps = false; }

@@ -179,6 +179,22 @@ TEST(StubDoorTest, RefusesAllByName) {
     EXPECT_FALSE(stub.gone(nullptr, 0));
     EXPECT_FALSE(channel);
 }
+TEST(StubDoorTest, IsWhatANewDoorBeginsWith) {
+    struct NewDoor : StubDoor {
+        explicit NewDoor(const char* path) : StubDoor(path, "it gives no channels yet") {}
+        Error map_header(const char** header) override {
+            *header = "a header";
+            return {};
+        }
+    };
+    DoorPlace place;
+    Door& door = place.make<NewDoor>("new:1");
+    const char* header = nullptr;
+    Channel channel;
+    EXPECT_FALSE(door.map_header(&header));
+    EXPECT_STREQ(header, "a header");
+    EXPECT_STREQ(door.open_channel({}, channel).text, "new:1: it gives no channels yet");
+}
 TEST(StubDoorTest, IsWhatARegionMeetsThatHasNoDoor) {
     Region region;
     const Error e = region.open("/dev/null");
