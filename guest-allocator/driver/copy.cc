@@ -28,8 +28,8 @@ namespace {
 // DMA of it.
 constexpr std::size_t inline_bytes = 16 * 1024;
 
-// A synchronous copy of which the worker has all that it needs. With several contexts it waits all the same: the memory
-// may be of another device than the one whose stream it went to, and that one's work is in no order with the stream.
+// A synchronous copy of which the worker has all that it needs. With several contexts the thread waits all the same:
+// the memory may be another device's than the stream, and that device's work is not ordered with the stream.
 CUresult done_by(CUstream stream, CUresult sent, Until until) {
     return sent == CUDA_SUCCESS && until == Until::done && several_contexts() ? wait_for(stream) : sent;
 }
