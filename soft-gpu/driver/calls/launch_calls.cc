@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// launch_calls.cc: cuLaunch*. A launch becomes an operation of its stream (launch.cc), which the engine runs (engine.h).
+// launch_calls.cc: cuLaunch*. A launch becomes an operation of its stream (launch.cc), which the engine executes.
 #include "soft-gpu/driver/context.h"
 #include "soft-gpu/driver/driver.h"
 #include "soft-gpu/driver/module.h"
