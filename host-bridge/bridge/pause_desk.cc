@@ -17,12 +17,14 @@ constexpr std::chrono::seconds monitor_answers_within{5};
 
 std::uint32_t page_word(Paused state) {
     switch (state) {
+        case Paused::running:
+        case Paused::holding: return BARCUDA_PAUSED_NO;
         case Paused::held: return BARCUDA_PAUSED_HELD;
         case Paused::away:
         case Paused::returning:
         case Paused::stuck: return BARCUDA_PAUSED_AWAY;
-        default: return BARCUDA_PAUSED_NO;
     }
+    return BARCUDA_PAUSED_NO;  // a worker may write any number
 }
 
 template <std::size_t N> void put(char (&there)[N], const std::string& text) { text.copy(there, N - 1); }
