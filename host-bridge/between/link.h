@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -24,6 +25,7 @@ struct Preparation {                     // bridge -> worker, once, at its start
     bool says_devices;                   // the bridge's first worker: it reports which devices exist (probe.h)
     bool wrapped;                        // a wrapper runs between the two: it ends when the worker does
     bool takes_turns;                    // at the GPUs; turns_fd is the book
+    bool shares_cards;                   // by the places in its sheet (CardPlace); needs blocks
     std::uint32_t group;                 // in the book
     static constexpr unsigned most = 2;  // a heap's first extents: one for pinned memory, one for malloc's
     struct {
@@ -91,11 +93,31 @@ struct Withdraw {
     Shared::Handle token;
     using Reply = Nothing;
 };
+// The worker has changed its places in the sheet (CardPlace) so that the bridge must look now: it has a wish, it has
+// obeyed an order, or it has given memory up that others lack. Any other answer than success: this bridge shares no
+// cards, and the worker goes on without promises.
+struct Look {
+    using Reply = Nothing;
+};
+// Host memory for what leaves a card: a file in memory that this worker alone gets, with pages behind all of it
+// (fallocate: so they are charged to the bridge, and cannot be missing later). The worker maps it once, and keeps it.
+struct StoreRoom {
+    std::uint64_t bytes;  // a multiple of store_granule
+    struct Reply {
+        std::uint64_t number, bytes;  // of this file; the bytes are not more than asked, and may be fewer
+    };
+};
+struct StoreBack {  // the worker has unmapped that file
+    std::uint64_t number;
+    using Reply = Nothing;
+};
+constexpr std::uint64_t store_granule = 32 << 20;
 
 }  // namespace request
 
-using BridgeRequest = std::variant<request::Mapper, request::Grant, request::Release, request::Borrow, request::Repay,
-                                   request::Share, request::Find, request::Withdraw>;
+using BridgeRequest =
+    std::variant<request::Mapper, request::Grant, request::Release, request::Borrow, request::Repay, request::Share,
+                 request::Find, request::Withdraw, request::Look, request::StoreRoom, request::StoreBack>;
 
 template <class Request, std::uint32_t number = 0> constexpr std::uint32_t form_of() {
     if constexpr (std::is_same_v<Request, std::variant_alternative_t<number, BridgeRequest>>) return number + 1;
@@ -135,7 +157,7 @@ inline Counts read_counts(Counts& from) {
 // What the bridge orders its worker to do with its client, at any time, and how far the worker is. If the worker may
 // sleep, the bridge rings the client's bell (Bell::relay). New fields are added at the end, and `link` grows with them.
 struct Orders {
-    static constexpr std::uint32_t link_of_this_build = 2;
+    static constexpr std::uint32_t link_of_this_build = 3;
     static constexpr std::uint32_t oldest_link = 2;  // of workers to which this build's bridge can speak
     // ---- the bridge's
     std::uint32_t link = link_of_this_build;
@@ -147,6 +169,41 @@ struct Orders {
     std::uint32_t obstacle = 0;  // Obstacle that the last finished order met
     std::int32_t result = 0;     // CUresult of that order
     std::uint32_t done = 0;      // the last order that was carried out or refused; stored last, with release
+};
+
+// How a client shares the memory of one card with other clients (the bridge's half: bridge/cards_desk.h; the worker's:
+// worker/memory/residence.h). All bytes are of blocks: pools, arrays, code and contexts are the driver's.
+//
+//     on_card <= holds <= promised
+//
+// Only the worker moves `holds`: up, to at most `promised`, when the bridge has granted a wish; and down, when it has
+// given memory up. The bridge raises `promised` before it grants, and lowers it only to a `holds` that it has read. The
+// worker never reads `promised` except behind a grant that it has not used. So a promise that falls cannot cross an
+// allocation, whatever the order in which both see each other's words.
+struct CardPlace {
+    static constexpr std::uint64_t unlimited = ~std::uint64_t{0};
+    // ---- the bridge's
+    std::uint64_t promised = 0;
+    // An order: `holds` must become this at most. It says what is left, so it may be repeated. The bridge rings the
+    // client's bell, again while the order is not obeyed. The worker obeys as soon as the GPU has done all of the
+    // client's work, as far as memory may leave (fixed) and the store has room.
+    std::uint64_t keep = unlimited;
+    std::uint32_t granted = 0, refused = 0;  // numbers of the last wishes that were. Stored behind the rest
+    std::uint32_t pressed = 0;               // others lack memory: what is held and not used is given back at once
+    std::uint32_t padding = 0;
+    std::uint64_t may_have = 0;  // of this card, on it or out, for cuMemGetInfo; 0: not known
+    // ---- the worker's
+    std::uint64_t holds = 0;
+    std::uint64_t on_card = 0, out = 0;  // out: in the store
+    std::uint64_t fixed = 0;             // of on_card: cannot leave (another process may have it)
+    // A wish: `holds` should become this. All that is out is included, and what a new allocation takes. `wish` is
+    // stored last. It stands until it is granted or refused, or until `needs` is 0: withdrawn.
+    std::uint64_t needs = 0;
+    std::uint32_t wish = 0;
+    std::uint32_t returns = 0;     // 1: no allocation is part of it. It is not refused: the client cannot go on without
+    std::uint64_t idle_since = 0;  // monotonic ns; 0: it works
+    std::uint64_t moved_out = 0, moved_back = 0;     // bytes, so far
+    std::uint64_t leaving_ns = 0, returning_ns = 0;  // the time that those took
 };
 
 // A file in memory, of a fixed length, that both map. It shows how a worker died, whatever ended it, what its client
@@ -168,8 +225,13 @@ struct Sheet {
     std::uint64_t turns_off_until = 0;
     std::uint64_t limits[limit_count] = {};  // 0: none
     Orders orders = {};
+    // ---- link 3. A card for each GPU that the worker sees; further GPUs are not shared.
+    static constexpr unsigned most_cards = 16;
+    CardPlace cards[most_cards] = {};
     static constexpr std::uint32_t nothing = ~0u;
 };
+// Where earlier links have it. (A new limit would move it: its use and value then belong behind the end.)
+static_assert(offsetof(Sheet, orders) == 784);
 
 // The worker's descriptors have fixed numbers; a wrapper (--worker-wrapper) passes them on. The worker's standard error
 // belongs to the driver (worker/session/output.h): it goes into `into_errors_fd` and comes out at `errors_fd`. The

@@ -74,6 +74,7 @@ void Launcher::prepare(WorkerProcess& worker, bool first) {
                          first,
                          worker.wrapped(),
                          turns_.fd() >= 0,
+                         false,
                          turns_.group(),
                          {},
                          cage_.order};

@@ -202,6 +202,18 @@ void Requests::serve(Client& client, const request::Withdraw& asked, File) {
     client.answer(Answer<request::Withdraw>());
 }
 
+void Requests::serve(Client& client, const request::Look&, File) {
+    client.answer(Answer<request::Look>{.error = CUDA_ERROR_NOT_SUPPORTED});  // this bridge shares no cards
+}
+
+void Requests::serve(Client& client, const request::StoreRoom&, File) {
+    client.answer(Answer<request::StoreRoom>{.error = CUDA_ERROR_NOT_SUPPORTED});
+}
+
+void Requests::serve(Client& client, const request::StoreBack&, File) {
+    client.answer(Answer<request::StoreBack>{.error = CUDA_ERROR_NOT_SUPPORTED});
+}
+
 void Requests::answer_mapper(Client& client, short events) {
     const Channel& channel = client.channel;
     const auto may = [&](std::uint64_t offset, std::uint64_t bytes) {

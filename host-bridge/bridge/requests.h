@@ -63,6 +63,9 @@ class Requests {
     void serve(Client& client, const request::Share& asked, File file);
     void serve(Client& client, const request::Find& asked, File);
     void serve(Client& client, const request::Withdraw& asked, File);
+    void serve(Client& client, const request::Look&, File);
+    void serve(Client& client, const request::StoreRoom& asked, File);
+    void serve(Client& client, const request::StoreBack& asked, File);
 
     const Desks desks_;
     Loop& loop_;

@@ -57,7 +57,7 @@ def installation(scratch):
 def odd_bridge(shared):
     """A function: the file of a bridge that ends, crashes or hangs."""
     source = written(shared / "odd.cc", ODD_BRIDGE)
-    return lambda does: gxx(shared / does, f"-DDOES='{does[0]}'", f'-DBECOMES="{BUILD}/e2e/bridge-link4"', source)
+    return lambda does: gxx(shared / does, f"-DDOES='{does[0]}'", f'-DBECOMES="{BUILD}/e2e/bridge-link5"', source)
 
 
 def upgrade(bridge_region, *words):
@@ -187,7 +187,7 @@ def test_a_bridge_that_finds_what_it_does_not_understand_ends_no_client(region, 
     client = region.background("client", *COPIES, f"seed={random.randrange(1 << 30)}")
     bridge.wait_for("client admitted")
     ran = upgrade(region, "--binary", odd_bridge("becomes"))
-    assert ran.status == 1 and "did not come to serve: the link to workers has number 2 in the running bridge, and 3 to 4" in ran.err, ran
+    assert ran.status == 1 and "did not come to serve: the link to workers has number 3 in the running bridge, and 4 to 5" in ran.err, ran
     assert client.wait() == 0, f"{client}{bridge.log}"
 
 
@@ -249,20 +249,20 @@ def test_the_file_tells_its_numbers():
 
 # ---- links
 def test_workers_of_the_link_before_are_served_and_older_ones_refused_by_name(region, refused):
-    """This build's link is 2. Bridge 3 speaks 2 and 3, bridge 4 speaks 3 and 4."""
+    """This build's link is 3. Bridge 4 speaks 3 and 4, bridge 5 speaks 4 and 5."""
     bridge = region.serve("--warm", "0")
-    link3, link4 = BUILD / "e2e/bridge-link3", BUILD / "e2e/bridge-link4"
-    refused("the link to workers has number 2 in the running bridge, and 3 to 4 in the new one", "--binary", link4)
+    link4, link5 = BUILD / "e2e/bridge-link4", BUILD / "e2e/bridge-link5"
+    refused("the link to workers has number 3 in the running bridge, and 4 to 5 in the new one", "--binary", link5)
     client = region.background("client", *COPIES, f"seed={random.randrange(1 << 30)}")
     bridge.wait_for("client admitted")
-    upgraded(region, "--binary", link3)
-    computes(region)
-    if client.runs():  # a worker of link 2 lives, and clients may get workers of link 3
-        refused("the link to workers has number 2 to 3 in the running bridge, and 3 to 4 in the new one", "--binary", link4)
-    refused("the link to workers has number (2 to )?3 in the running bridge, and 2 in the new one", "--binary", BRIDGE)
-    assert client.wait() == 0, f"{client}{bridge.log}"
-    bridge.wait_for(f"reclaimed, .* pid {client.pid},")  # the last one with a worker of link 2
     upgraded(region, "--binary", link4)
+    computes(region)
+    if client.runs():  # a worker of link 3 lives, and clients may get workers of link 4
+        refused("the link to workers has number 3 to 4 in the running bridge, and 4 to 5 in the new one", "--binary", link5)
+    refused("the link to workers has number (3 to )?4 in the running bridge, and (2 to )?3 in the new one", "--binary", BRIDGE)
+    assert client.wait() == 0, f"{client}{bridge.log}"
+    bridge.wait_for(f"reclaimed, .* pid {client.pid},")  # the last one with a worker of link 3
+    upgraded(region, "--binary", link5)
     computes(region)
 
 
