@@ -94,8 +94,8 @@ struct Withdraw {
     using Reply = Nothing;
 };
 // The worker has changed its places in the sheet (CardPlace) so that the bridge must look now: it has a wish, it has
-// obeyed an order, or it has given memory up that others lack. Any other answer than success: this bridge shares no
-// cards, and the worker goes on without promises.
+// obeyed an order, or it has given memory up that others lack. CUDA_ERROR_NOT_SUPPORTED: this bridge shares no cards,
+// and the worker goes on without promises.
 struct Look {
     using Reply = Nothing;
 };
@@ -176,10 +176,11 @@ struct Orders {
 //
 //     on_card <= holds <= promised
 //
-// Only the worker moves `holds`: up, to at most `promised`, when the bridge has granted a wish; and down, when it has
-// given memory up. The bridge raises `promised` before it grants, and lowers it only to a `holds` that it has read. The
-// worker never reads `promised` except behind a grant that it has not used. So a promise that falls cannot cross an
-// allocation, whatever the order in which both see each other's words.
+// Only the worker moves `holds`: up, when the bridge has granted a wish; and down, when it has given memory up. The
+// bridge raises `promised` before it grants, and lowers it only to a `holds` that it has read, and not while a grant is
+// unused. (It is unused until `needs` is 0 or `wish` is another number. The worker stores `holds` before that, so the
+// bridge reads `needs` and `wish` first.) The worker reads no promise but an unused one. So a promise that falls cannot
+// cross an allocation, whatever the order in which each side sees the other's words.
 struct CardPlace {
     static constexpr std::uint64_t unlimited = ~std::uint64_t{0};
     // ---- the bridge's

@@ -68,6 +68,14 @@ class BridgeGranter : public Granter {
         return static_cast<CUresult>(answer.error);
     }
     void withdraw(const Shared::Handle& token) override { ask(request::Withdraw{token}); }
+    bool look() override { return ask(request::Look{}).error != CUDA_ERROR_NOT_SUPPORTED; }
+    CUresult store_room(std::uint64_t& number, std::uint64_t& bytes, File& file) override {
+        const auto answer = ask(request::StoreRoom{bytes}, -1, &file);
+        number = answer.reply.number;
+        bytes = answer.reply.bytes;
+        return static_cast<CUresult>(answer.error);
+    }
+    void give_store_back(std::uint64_t number) override { ask(request::StoreBack{number}); }
 
   private:
     std::mutex mutex_;  // the clerk uses it, too (supply.h)

@@ -25,6 +25,13 @@ struct Granter {
     virtual CUresult share(Shared::Kind kind, Shared::Handle& handle, const File& file) = 0;
     virtual CUresult find_shared(Shared::Kind kind, Shared::Handle& handle, File& file) = 0;
     virtual void withdraw(const Shared::Handle& token) = 0;
+    // The places in the sheet have changed (link.h, CardPlace). False: no card is shared.
+    virtual bool look() { return false; }
+    // A file for what leaves a card: `number` and `bytes` of it.
+    virtual CUresult store_room(std::uint64_t& /*number*/, std::uint64_t& /*bytes*/, File& /*file*/) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    virtual void give_store_back(std::uint64_t /*number*/) {}
 };
 
 }  // namespace barcuda
