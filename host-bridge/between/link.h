@@ -187,12 +187,12 @@ struct CardPlace {
     std::uint64_t promised = 0;
     // An order: `holds` must become this at most. It says what is left, so it may be repeated. The bridge rings the
     // client's bell, again while the order is not obeyed. The worker obeys as soon as the GPU has done all of the
-    // client's work, as far as memory may leave (fixed) and the store has room.
+    // client's work, as far as memory may leave (fixed) and the store has room. It is lifted before a wish is granted.
     std::uint64_t keep = unlimited;
     std::uint32_t granted = 0, refused = 0;  // numbers of the last wishes that were. Stored behind the rest
     std::uint32_t pressed = 0;               // others lack memory: what is held and not used is given back at once
-    std::uint32_t padding = 0;
-    std::uint64_t may_have = 0;  // of this card, on it or out, for cuMemGetInfo; 0: not known
+    std::uint32_t store_pressed = 0;         // others lack room in the store: files that nothing is in are given back
+    std::uint64_t may_have = 0;              // of this card, on it or out, for cuMemGetInfo; 0: not known
     // ---- the worker's
     std::uint64_t holds = 0;
     std::uint64_t on_card = 0, out = 0;  // out: in the store
