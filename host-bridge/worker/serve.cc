@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <optional>
+#include <utility>
 
 #include "base/log.h"
 #include "base/trace.h"
@@ -11,6 +12,7 @@
 #include "host-bridge/worker/channel.h"
 #include "host-bridge/worker/execute.h"
 #include "host-bridge/worker/hold.h"
+#include "host-bridge/worker/memory/residence.h"
 #include "host-bridge/worker/supply.h"
 #include "shm-device/queue/sync.h"
 #include "shm-device/queue/wait.h"
@@ -36,8 +38,12 @@ struct Kicked : Os {
     ChannelReader* reader;
     Session* session;
     const Hold* hold;
+    Residence* residence;
     void sleep(std::uint64_t nanoseconds) const {
-        if (!hold->driver_waits()) session->rest();
+        if (!hold->driver_waits()) {
+            session->rest();
+            if (residence && session->deferred().check_idle()) residence->rest();
+        }
         reader->sleep(nanoseconds);
     }
 };
@@ -51,16 +57,31 @@ struct CommandMark {  // while a command is processed
 // The stages of a worker's loop. A stage that ends the session returns the worker's exit status.
 class ServeLoop {
   public:
-    ServeLoop(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet)
-        : reader_(reader), session_(session), supply_(supply), status_(status), sheet_(sheet), hold_(session, sheet) {}
+    ServeLoop(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet,
+              Residence* residence)
+        : reader_(reader),
+          session_(session),
+          supply_(supply),
+          status_(status),
+          sheet_(sheet),
+          hold_(session, sheet),
+          residence_(residence) {}
 
-    // Takes a command, if there is one and the worker may take it now.
+    // Takes a command, if there is one and the worker may take it now; or the one that lacked memory before.
     std::optional<ChannelReader::Command> take() {
-        const bool stopped = hold_.stops();
+        const bool stopped = is_stopped();
         // As when a driver's own queue is full: all threads of the client wait until the GPU has done enough.
-        full_ = !stopped && session_.must_wait();
-        const auto command = stopped || full_ ? std::nullopt : reader_.next();
+        full_ = !stopped && !lacking_ && session_.must_wait();
+        if (stopped || full_) return {};
+        const bool again = lacking_.has_value();
+        const auto command = again ? std::exchange(lacking_, {}) : reader_.next();
         if (!command) return {};
+        if (residence_ && !residence_->begin()) {
+            lacking_ = command;
+            return {};
+        }
+        if (again && begun_) return command;
+        begun_ = true;
         add(sheet_.counts.commands, 1);
         if (++taken_ % 64 == 0) {  // one thread may sleep for a fence while others post
             session_.fences().collect();
@@ -87,6 +108,11 @@ class ServeLoop {
             if (CUresult r = session_.contexts().register_extents(); r != CUDA_SUCCESS)
                 session_.fences().post_failure(op, r);
         const Verdict verdict = barcuda::perform(session_, command.head, command.body, command.wants_reply(), reply);
+        if (residence_ && !verdict.lie && residence_->end(verdict.result)) {
+            lacking_ = command;
+            return {};
+        }
+        begun_ = false;
         if (verdict.lie) {
             const std::string name = op < op_names.size() ? std::string(op_names[op]) : "command " + std::to_string(op);
             return refuse(" in " + name, "the bridge refused a malformed " + name);
@@ -119,10 +145,16 @@ class ServeLoop {
     }
 
   private:
+    bool is_stopped() {
+        if (!hold_.stops()) return residence_ && residence_->stops();
+        if (residence_ && hold_.state() == Paused::held) residence_->obey();
+        return true;
+    }
     void rest() {
         const bool fenced = session_.fences().collect();
         session_.note_given();
-        const bool gpu_works = fenced || session_.deferred().pending() || full_ || hold_.waits_for_work();
+        const bool gpu_works = fenced || session_.deferred().pending() || full_ || hold_.waits_for_work() ||
+                               (residence_ && residence_->waits());
         expect(gpu_works);
         const bool asks = (gpu_works || session_.turns()) && waiter_->should_ask();
         if (gpu_works && asks) {
@@ -134,7 +166,7 @@ class ServeLoop {
     // Sets how soon the next look comes.
     void expect(bool gpu_works) {
         if (!waiter_ || gpu_works != gpu_worked_)
-            waiter_.emplace(pace(gpu_works), Kicked{{}, &reader_, &session_, &hold_});
+            waiter_.emplace(pace(gpu_works), Kicked{{}, &reader_, &session_, &hold_, residence_});
         gpu_worked_ = gpu_works;
     }
     int refuse(const std::string& what, const std::string& told) {
@@ -149,6 +181,9 @@ class ServeLoop {
     barcuda_status& status_;
     Sheet& sheet_;
     Hold hold_;
+    Residence* const residence_;                     // null: the client shares no cards
+    std::optional<ChannelReader::Command> lacking_;  // was taken, and waits for memory
+    bool begun_ = false;                             // that one has been performed, in vain
     bool full_ = false, gpu_worked_ = false;
     std::uint64_t taken_ = 0;  // commands
     std::optional<Waiter<Kicked>> waiter_;
@@ -156,8 +191,9 @@ class ServeLoop {
 
 }  // namespace
 
-int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet) {
-    for (ServeLoop loop(reader, session, supply, status, sheet);;) {
+int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet,
+          Residence* residence) {
+    for (ServeLoop loop(reader, session, supply, status, sheet, residence);;) {
         const auto command = loop.take();
         if (const std::optional<int> ended = command ? loop.handle(*command) : loop.idle()) return *ended;
     }

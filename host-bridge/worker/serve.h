@@ -9,13 +9,16 @@
 namespace barcuda {
 
 class ChannelReader;
+class Residence;
 class Session;
 class Supply;
 struct Sheet;
 
 // Returns when the client has broken the protocol, and says so in `status`. If the client ends, the bridge notices: it
 // kills the worker, or dismisses it, and then this returns 0 when the queue is empty.
-int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet);
+// `residence`: of a client that shares cards; null: it shares none.
+int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet,
+          Residence* residence = nullptr);
 
 inline std::atomic<bool> dismissed{false};
 

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -116,6 +118,7 @@ struct SessionsWork : GpuWork {
     explicit SessionsWork(Session& session) : session(session) {}
     bool idle() override { return session.deferred().check_idle(); }
     bool may_capture() override { return session.streams().has_captured(); }
+    bool quiet() override { return session.quiet(); }
     Session& session;
 };
 
@@ -302,7 +305,9 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
     static Session& session = *new Session(driver, extents, granter, status, &channel.calls(), bell, &sheet);
     Layers layers(driver);
     static SessionsWork& gpu = *new SessionsWork(session);
-    if (blocks) layers.put(Layer::memory, [&](Driver& table) { allocate_in_blocks(table, granter, gpu); });
+    std::span<CardPlace> cards;
+    if (prepared.shares_cards) cards = std::span(sheet.cards).first(std::min(prepared.devices, Sheet::most_cards));
+    if (blocks) layers.put(Layer::memory, [&](Driver& table) { allocate_in_blocks(table, granter, gpu, cards); });
     layers.put(Layer::quota, [&](Driver& table) {
         enforce_quota(table, granter, session.allowance(), own_memory(table, prepared.cage.software));
     });
@@ -321,7 +326,7 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
     trace::serves(reader.pid());
     status.worker_pid = static_cast<std::uint32_t>(getpid());
     publish(status.state, static_cast<std::uint32_t>(BARCUDA_STATE_READY));
-    return serve(reader, session, supply, status, sheet);
+    return serve(reader, session, supply, status, sheet, residence());
 }
 
 }  // namespace barcuda

@@ -78,6 +78,11 @@ Allocations::Found Allocations::starting_at(std::uint64_t address) {
     return found.address == address ? found : Found{};
 }
 
+Allocations::Owner Allocations::owner_on(int device) const {
+    const auto its = std::ranges::find_if(homes_, [device](const auto& home) { return home.second.device == device; });
+    return its == homes_.end() ? 0 : its->first;
+}
+
 CUresult Allocations::open_all(Owner owner, const Home& its) {
     const Pieces::Devices devices = its.devices();
     CUresult worst = CUDA_SUCCESS;

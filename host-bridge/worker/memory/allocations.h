@@ -57,6 +57,10 @@ class Allocations {
     CUresult allow(Owner owner, int device, int other);
     void forbid(Owner owner, int other);
 
+    // A context that has memory on this device, or had; 0: there is none.
+    Owner owner_on(int device) const;
+
+    Blocks& blocks() { return blocks_; }
     bool empty() const { return all_.empty() && blocks_.empty(); }
     std::uint64_t bytes() const { return blocks_.bytes(); }  // of physical memory
 

@@ -105,6 +105,7 @@ template <class F> static void each_run(std::uint64_t address, const Block& bloc
 }
 
 void Blocks::end(std::uint64_t address) {
+    if (before_end_) before_end_(address);
     const auto its = blocks_.extract(address);
     const Block& block = its.mapped();
     each_run(address, block, [&](std::uint64_t at, std::uint64_t bytes) {

@@ -10,8 +10,10 @@
 // Not thread-safe: the layer has a lock.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "host-bridge/worker/memory/holes.h"
@@ -79,6 +81,11 @@ class Blocks {
     void leave(std::uint64_t address, std::size_t piece);
     CUresult come_back(std::uint64_t address, std::size_t piece);
 
+    // f(address) is called before a block ends.
+    void before_end(std::function<void(std::uint64_t)> f) { before_end_ = std::move(f); }
+    template <class F> void each(const F& f) const {
+        for (const auto& [address, block] : blocks_) f(address, block);
+    }
     const Block& at(std::uint64_t address) const { return blocks_.at(address); }
     bool contain(std::uint64_t address) const { return blocks_.contains(address); }
     bool meet(std::uint64_t address, std::uint64_t bytes) const { return spans_.meet(address, bytes); }
@@ -93,6 +100,7 @@ class Blocks {
     Spans spans_;
     std::map<std::uint64_t, Block> blocks_;
     std::uint64_t bytes_ = 0;
+    std::function<void(std::uint64_t)> before_end_;
 };
 
 }  // namespace barcuda

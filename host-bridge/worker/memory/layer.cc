@@ -1,26 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/worker/memory/layer.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "host-bridge/worker/memory/allocations.h"
 #include "host-bridge/worker/memory/driver_pieces.h"
+#include "host-bridge/worker/memory/promised_pieces.h"
+#include "host-bridge/worker/memory/residence.h"
+#include "host-bridge/worker/memory/store.h"
+#include "shm-device/queue/wait.h"
 
 namespace barcuda {
 namespace {
 
 using Kind = Allocation::Kind;
 
-class Memory {
+class Memory : public Residence::Memory {
   public:
-    Memory(const Driver& driver, Granter& granter, GpuWork& work)
-        : real(driver), work_(work), pieces_(driver, granter), all_(pieces_) {}
+    Memory(const Driver& driver, Granter& granter, GpuWork& work, std::span<CardPlace> cards)
+        : real(driver),
+          granter_(granter),
+          work_(work),
+          pieces_(driver, granter),
+          cards_(cards.begin(), cards.end()),
+          promised_(pieces_, cards_),
+          all_(promised_),
+          copies_(real),
+          store_(all_.blocks(), copies_) {
+        if (cards_.empty()) return;
+        residence_.emplace(cards_, *this);
+        store_.grow_by([this](std::uint64_t bytes) { return grow_store(bytes); });
+        all_.blocks().before_end([this](std::uint64_t block) { forget(block); });
+    }
+    Residence* residence() { return residence_ ? &*residence_ : nullptr; }
 
     const Driver real;
     std::recursive_mutex mutex;
@@ -33,7 +55,11 @@ class Memory {
         if (bytes > pieces_.about(device).bytes) return CUDA_ERROR_OUT_OF_MEMORY;
         collect(false);
         CUresult r = try_to_allocate(context, device, bytes, address);
-        if (r == CUDA_ERROR_OUT_OF_MEMORY && make_room()) r = try_to_allocate(context, device, bytes, address);
+        const auto again_if = [&](const auto& may) {
+            if (r == CUDA_ERROR_OUT_OF_MEMORY && may()) r = try_to_allocate(context, device, bytes, address);
+        };
+        again_if([&] { return asks_for_more(); });
+        again_if([&] { return make_room(); });
         return r;
     }
     CUresult allocate_rows(CUdeviceptr* address, std::size_t* pitch, std::size_t width, std::size_t height,
@@ -73,7 +99,16 @@ class Memory {
     }
     CUresult room(std::size_t* free, std::size_t* total) {
         collect(false);
-        return real.cuMemGetInfo_v2(free, total);
+        const CUresult r = real.cuMemGetInfo_v2(free, total);
+        CUcontext context = nullptr;
+        const auto device = static_cast<std::size_t>(here(context));
+        if (r != CUDA_SUCCESS || !free || !total || device >= cards_.size()) return r;
+        // What others have there, and would give.
+        const Promise& card = cards_[device];
+        const std::uint64_t has = card.on_card() + card.out(),
+                            may_have = std::min<std::uint64_t>(card.may_have(), *total);
+        if (may_have != 0) *free = may_have - std::min(may_have, has);
+        return r;
     }
 
     // ---- questions
@@ -271,14 +306,123 @@ class Memory {
     }
 
     CUresult try_to_allocate(CUcontext context, int device, std::size_t bytes, CUdeviceptr* address) {
+        // The promise for all of it, or none.
+        if (bytes >= Slabs::below &&
+            !promised_.has_room(device, (bytes + block_granule - 1) / block_granule * block_granule))
+            return CUDA_ERROR_OUT_OF_MEMORY;
         // A block that does not fit takes no memory from others, not even for a moment.
         std::size_t free = 0, total = 0;
         if (bytes > most_of_a_piece && real.cuMemGetInfo_v2(&free, &total) == CUDA_SUCCESS && bytes > free)
             return CUDA_ERROR_OUT_OF_MEMORY;
         std::uint64_t made = 0;
         const CUresult r = all_.allocate(owner(context), device, bytes, made);
-        if (r == CUDA_SUCCESS) *address = made;
+        if (r != CUDA_SUCCESS) return r;
+        *address = made;
+        promised_.forget_lack();
         return r;
+    }
+    bool asks_for_more() {
+        const PromisedPieces::Lack lack = promised_.lacks();
+        return residence_ && lack.bytes != 0 &&
+               residence_->asks_for_more(static_cast<std::size_t>(lack.device), lack.bytes);
+    }
+
+    // ---- moves (residence.h)
+    bool quiet() override { return work_.quiet(); }
+    Lack lacks() override { return {static_cast<std::size_t>(promised_.lacks().device), promised_.lacks().bytes}; }
+    void forget_lack() override { promised_.forget_lack(); }
+    void look() override {
+        if (granter_.look()) return;
+        for (Promise& card : cards_) card.end_sharing();
+    }
+    // In a context of that device.
+    template <class F> CUresult on(std::size_t card, const F& f) {
+        const Allocation::Owner owner = all_.owner_on(static_cast<int>(card));
+        return owner == 0 ? CUDA_ERROR_INVALID_CONTEXT : within(reinterpret_cast<CUcontext>(owner), f);
+    }
+    // f(address, block) for those that may leave, or are out.
+    template <class F> void each_block(std::size_t card, const F& f) {
+        all_.blocks().each([&](std::uint64_t address, const Block& block) {
+            if (block.device == static_cast<int>(card) && !block.adopted) f(address, block);
+        });
+    }
+    void put_out(std::size_t which, std::uint64_t bytes) override {
+        const std::lock_guard lock(mutex);
+        const std::uint64_t begun = Os::now();
+        Promise& card = cards_[which];
+        std::vector<std::pair<std::uint64_t, std::uint64_t>> by_size;
+        each_block(which,
+                   [&](std::uint64_t address, const Block& block) { by_size.emplace_back(block.bytes, address); });
+        std::ranges::sort(by_size, std::greater());
+        std::vector<std::uint64_t> blocks;
+        for (const auto& [size, address] : by_size) blocks.push_back(address);
+        std::uint64_t moved = 0;
+        const CUresult r = on(which, [&] { return store_.put_out(blocks, bytes, moved); });
+        if (r != CUDA_SUCCESS) log::warn("memory does not leave the GPU: {}", real.error_name(r));
+        card.set_out(card.out() + moved);
+        std::uint64_t fixed = r == CUDA_SUCCESS ? 0 : card.on_card();
+        if (r == CUDA_SUCCESS)
+            each_block(which, [&](std::uint64_t, const Block& block) {
+                for (std::size_t i = 0; i < block.pieces.size(); ++i)
+                    if (!block.pieces[i].is_out && !all_.blocks().may_leave(block, i)) fixed += block.pieces[i].bytes;
+            });
+        card.set_fixed(fixed);
+        card.note_out(moved, Os::now() - begun);
+    }
+    bool bring_back(std::size_t which) override {
+        const std::lock_guard lock(mutex);
+        const std::uint64_t begun = Os::now();
+        Promise& card = cards_[which];
+        std::vector<std::uint64_t> blocks;
+        each_block(which, [&](std::uint64_t address, const Block&) {
+            if (store_.held(address) != 0) blocks.push_back(address);
+        });
+        const auto held = [&] {
+            std::uint64_t sum = 0;
+            for (const std::uint64_t block : blocks) sum += store_.held(block);
+            return sum;
+        };
+        const std::uint64_t before = held();
+        const CUresult r = on(which, [&] { return store_.bring_back(blocks); });
+        const std::uint64_t left = held();
+        card.set_out(left);
+        card.note_back(before - left, Os::now() - begun);
+        if (r != CUDA_SUCCESS)
+            log::warn("{} MiB of memory do not come back to the GPU yet: {}", left >> 20, real.error_name(r));
+        return r == CUDA_SUCCESS;
+    }
+    void forget(std::uint64_t block) {
+        const std::uint64_t held = store_.held(block);
+        if (held == 0) return;
+        Promise& card = cards_[static_cast<std::size_t>(all_.blocks().at(block).device)];
+        store_.forget(block);
+        card.set_out(card.out() - held);
+    }
+    // ---- the store's room: files of the bridge, mapped and registered once
+    bool grow_store(std::uint64_t bytes) {
+        // Registering takes 57 ms a GiB; meanwhile the copies into earlier room go on.
+        constexpr std::uint64_t most = std::uint64_t{1} << 30;
+        std::uint64_t number = 0,
+                      got = std::min((bytes + most_of_a_piece - 1) / most_of_a_piece * most_of_a_piece, most);
+        File file;
+        if (granter_.store_room(number, got, file) != CUDA_SUCCESS || !file || got == 0) return false;
+        void* const at = mmap(nullptr, got, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd(), 0);
+        if (at == MAP_FAILED) {
+            granter_.give_store_back(number);
+            return false;
+        }
+        if (const CUresult r = real.cuMemHostRegister_v2(at, got, CU_MEMHOSTREGISTER_PORTABLE); r != CUDA_SUCCESS)
+            log::warn("room in the store is not registered, and will be slow: {}", real.error_name(r));
+        store_.add_room(number, static_cast<std::byte*>(at), got);
+        return true;
+    }
+    void shrink_store() override {
+        const std::lock_guard lock(mutex);
+        while (const auto part = store_.take_empty_room()) {
+            real.cuMemHostUnregister(part->at);
+            munmap(part->at, part->bytes);
+            granter_.give_store_back(part->number);
+        }
     }
 
     // ---- waiting, as the driver does in its cuMemFree
@@ -316,9 +460,15 @@ class Memory {
         return all_.shrink() || some;
     }
 
+    Granter& granter_;
     GpuWork& work_;
     DriverPieces pieces_;
+    std::vector<Promise> cards_;  // none: the client shares no cards
+    PromisedPieces promised_;
     Allocations all_;
+    DriverCopies copies_;
+    Store store_;
+    std::optional<Residence> residence_;
     std::vector<CUdeviceptr> leaving_;
     std::vector<Opened> opened_;
     std::vector<Peer> peers_;
@@ -363,9 +513,11 @@ std::uint64_t bytes_of_blocks() {
     return of_this_process->bytes();
 }
 
-void allocate_in_blocks(Driver& table, Granter& granter, GpuWork& work) {
-    delete of_this_process;                              // an earlier test's
-    of_this_process = new Memory(table, granter, work);  // lives as long as the process, as the quota does
+Residence* residence() { return of_this_process ? of_this_process->residence() : nullptr; }
+
+void allocate_in_blocks(Driver& table, Granter& granter, GpuWork& work, std::span<CardPlace> cards) {
+    delete of_this_process;                                     // an earlier test's
+    of_this_process = new Memory(table, granter, work, cards);  // lives as long as the process, as the quota does
     const auto put = [](auto& function, auto ours) {
         if (function) function = ours;  // a driver may lack it
     };

@@ -3,11 +3,15 @@
 // of the driver's memory. Calls that use such memory, or ask about it, answer as for the driver's. Pools of streams,
 // arrays and code stay the driver's.
 #pragma once
+#include <span>
+
 #include "host-bridge/between/driver.h"
+#include "host-bridge/between/link.h"
 
 namespace barcuda {
 
 struct Granter;
+class Residence;
 
 // What the layer asks about the GPU's work before it unmaps memory. (The driver waits in cuMemFree, and does not in
 // cuMemUnmap.)
@@ -15,10 +19,14 @@ struct GpuWork {
     virtual ~GpuWork() = default;
     virtual bool idle() = 0;         // the GPU has done everything
     virtual bool may_capture() = 0;  // a stream may be in a capture, which a wait for its context would spoil
+    // The GPU has done everything, and what had to wait for that is done, too.
+    virtual bool quiet() { return idle(); }
 };
 
-// From now on, for the rest of this process.
-void allocate_in_blocks(Driver& table, Granter& granter, GpuWork& work);
+// From now on, for the rest of this process. `cards`: places in the sheet, for each device, if the client shares cards.
+void allocate_in_blocks(Driver& table, Granter& granter, GpuWork& work, std::span<CardPlace> cards = {});
+// Of a client that shares cards; null: it shares none.
+Residence* residence();
 // All memory of these blocks that this process has, in bytes.
 std::uint64_t bytes_of_blocks();
 

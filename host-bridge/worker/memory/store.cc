@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/worker/memory/store.h"
 
-#include <vector>
+#include <algorithm>
+#include <utility>
 
 namespace barcuda {
+namespace {
+
+// Copied before the next batch begins. While a batch is copied, the pieces of the one before it leave: on an H100 a
+// batch takes 5 ms to copy, and its pieces 1 ms to leave.
+constexpr std::uint64_t batch = 256 << 20;
+
+}  // namespace
 
 // ---- copies
 
-DriverCopies::~DriverCopies() {
-    if (stream_) driver_.cuStreamDestroy_v2(stream_);
-}
 CUresult DriverCopies::begin() {
-    return stream_ ? CUDA_SUCCESS : driver_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0);
+    CUresult r = CUDA_SUCCESS;
+    if (!stream_) r = driver_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0);
+    for (CUevent& event : ends_)
+        if (!event && r == CUDA_SUCCESS) r = driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+    return r;
+}
+void DriverCopies::end() {
+    for (CUevent& event : ends_)
+        if (event) driver_.cuEventDestroy_v2(std::exchange(event, nullptr));
+    if (stream_) driver_.cuStreamDestroy_v2(std::exchange(stream_, nullptr));
+    batches_ = 0;
 }
 CUresult DriverCopies::to_host(std::byte* host, std::uint64_t device, std::uint64_t bytes) {
     if (CUresult r = begin(); r != CUDA_SUCCESS) return r;
@@ -21,57 +36,122 @@ CUresult DriverCopies::to_device(std::uint64_t device, const std::byte* host, st
     if (CUresult r = begin(); r != CUDA_SUCCESS) return r;
     return driver_.cuMemcpyHtoDAsync_v2(device, host, bytes, stream_);
 }
-CUresult DriverCopies::finish() { return stream_ ? driver_.cuStreamSynchronize(stream_) : CUDA_SUCCESS; }
-
-// ---- pieces
-
-void Store::give_up(std::map<Place, Held>::iterator its) {
-    holes_.give(its->second.offset, its->second.bytes);
-    held_ -= its->second.bytes;
-    pieces_.erase(its);
+CUresult DriverCopies::end_batch() {
+    if (!stream_) return CUDA_SUCCESS;
+    if (CUresult r = driver_.cuEventRecord(ends_[batches_ % 2], stream_); r != CUDA_SUCCESS) return r;
+    return ++batches_ == 1 ? CUDA_SUCCESS : driver_.cuEventSynchronize(ends_[batches_ % 2]);
 }
-
-CUresult Store::put_out(std::uint64_t address, std::uint64_t wanted, std::uint64_t& moved) {
-    const Block& block = blocks_.at(address);
-    std::vector<Place> leaving;
-    std::uint64_t at = address + block.bytes, bytes = 0;
-    CUresult r = CUDA_SUCCESS;
-    for (std::size_t piece = block.pieces.size(); piece-- != 0 && bytes < wanted;) {
-        const std::uint64_t its = block.pieces[piece].bytes;
-        at -= its;
-        if (!blocks_.may_leave(block, piece)) continue;
-        const auto offset = holes_.take(its);
-        if (!offset) continue;  // a smaller piece may find room
-        pieces_[{address, piece}] = {*offset, its};
-        leaving.emplace_back(address, piece);
-        held_ += its;
-        bytes += its;
-        r = copies_.to_host(room_ + *offset, at, its);
-        if (r != CUDA_SUCCESS) break;
-    }
-    // Also after a failure: the copies that were begun write into the room.
-    if (const CUresult finished = copies_.finish(); r == CUDA_SUCCESS) r = finished;
-    moved = r == CUDA_SUCCESS ? bytes : 0;
-    for (const Place& place : leaving)
-        if (r == CUDA_SUCCESS) blocks_.leave(place.first, place.second);
-        else give_up(pieces_.find(place));
+CUresult DriverCopies::finish() {
+    const CUresult r = stream_ ? driver_.cuStreamSynchronize(stream_) : CUDA_SUCCESS;
+    end();
     return r;
 }
 
-CUresult Store::bring_back(std::uint64_t address) {
-    const Block& block = blocks_.at(address);
+// ---- room
+
+std::optional<Store::Part> Store::take_empty_room() {
+    const auto empty = std::ranges::find_if(rooms_, [](const Room& room) { return room.free == room.bytes; });
+    if (empty == rooms_.end()) return {};
+    const Part part{empty->number, empty->at, empty->bytes};
+    rooms_.erase(empty);
+    return part;
+}
+
+std::uint64_t Store::free() const {
+    std::uint64_t sum = 0;
+    for (const Room& room : rooms_) sum += room.free;
+    return sum;
+}
+
+// Null: no part has so much room.
+std::byte* Store::take(const Place& place, std::uint64_t bytes) {
+    for (Room& room : rooms_) {
+        const auto offset = room.holes.take(bytes);
+        if (!offset) continue;
+        room.free -= bytes;
+        held_ += bytes;
+        pieces_[place] = {room.number, *offset, bytes};
+        return room.at + *offset;
+    }
+    return nullptr;
+}
+
+Store::Room& Store::room_of(const Held& held) { return *std::ranges::find(rooms_, held.room, &Room::number); }
+
+void Store::give_up(Pieces::iterator its) {
+    const Held& held = its->second;
+    Room& room = room_of(held);
+    room.holes.give(held.offset, held.bytes);
+    room.free += held.bytes;
+    held_ -= held.bytes;
+    pieces_.erase(its);
+}
+
+// ---- pieces
+
+CUresult Store::put_out(std::span<const std::uint64_t> blocks, std::uint64_t wanted, std::uint64_t& moved) {
+    std::vector<Place> copied, copying;  // the batch before, and this one
+    std::uint64_t begun = 0, in_batch = 0;
+    CUresult r = CUDA_SUCCESS;
+    bool grows = static_cast<bool>(grow_);
+    moved = 0;
+    const auto leave = [&](std::vector<Place>& places) {
+        for (const Place& place : places) {
+            moved += pieces_.at(place).bytes;
+            blocks_.leave(place.first, place.second);
+        }
+        places.clear();
+    };
+    for (const std::uint64_t address : blocks) {
+        const Block& block = blocks_.at(address);
+        std::uint64_t at = address + block.bytes;
+        for (std::size_t piece = block.pieces.size(); piece-- != 0 && begun < wanted && r == CUDA_SUCCESS;) {
+            const std::uint64_t its = block.pieces[piece].bytes;
+            at -= its;
+            if (!blocks_.may_leave(block, piece)) continue;
+            std::byte* host = take({address, piece}, its);
+            if (!host && grows) {
+                grows = grow_(std::max(its, wanted - begun));
+                host = take({address, piece}, its);
+            }
+            if (!host) continue;  // a smaller piece may find room
+            copying.emplace_back(address, piece);
+            begun += its;
+            in_batch += its;
+            r = copies_.to_host(host, at, its);
+            if (r != CUDA_SUCCESS || in_batch < batch) continue;
+            r = copies_.end_batch();
+            if (r == CUDA_SUCCESS) leave(copied);
+            copied.insert(copied.end(), copying.begin(), copying.end());
+            copying.clear();
+            in_batch = 0;
+        }
+    }
+    // Also after a failure: the copies that were begun write into the room.
+    if (const CUresult finished = copies_.finish(); r == CUDA_SUCCESS) r = finished;
+    for (auto* places : {&copied, &copying})
+        if (r == CUDA_SUCCESS) leave(*places);
+        else
+            for (const Place& place : *places) give_up(pieces_.find(place));
+    return r;
+}
+
+CUresult Store::bring_back(std::span<const std::uint64_t> blocks) {
     std::vector<Place> back;
     CUresult r = CUDA_SUCCESS, copied = CUDA_SUCCESS;
-    std::uint64_t at = address;
-    for (std::size_t piece = 0; piece < block.pieces.size() && r == CUDA_SUCCESS; ++piece) {
-        const auto its = pieces_.find({address, piece});
-        if (its != pieces_.end()) {
-            r = blocks_.come_back(address, piece);
-            if (r != CUDA_SUCCESS) break;
-            back.push_back(its->first);
-            r = copied = copies_.to_device(at, room_ + its->second.offset, its->second.bytes);
+    for (const std::uint64_t address : blocks) {
+        const Block& block = blocks_.at(address);
+        std::uint64_t at = address;
+        for (std::size_t piece = 0; piece < block.pieces.size() && r == CUDA_SUCCESS; ++piece) {
+            const auto its = pieces_.find({address, piece});
+            if (its != pieces_.end()) {
+                r = blocks_.come_back(address, piece);
+                if (r != CUDA_SUCCESS) break;
+                back.push_back(its->first);
+                r = copied = copies_.to_device(at, room_of(its->second).at + its->second.offset, its->second.bytes);
+            }
+            at += block.pieces[piece].bytes;
         }
-        at += block.pieces[piece].bytes;
     }
     if (const CUresult finished = copies_.finish(); copied == CUDA_SUCCESS) copied = finished;
     for (const Place& place : back)

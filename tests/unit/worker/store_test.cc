@@ -16,11 +16,12 @@
 namespace barcuda {
 namespace {
 
-// Copies the word of each piece, when finish() says so and no earlier.
+// Copies the word of each piece, when its batch must be done and no earlier.
 struct ModelCopies : Copies {
     explicit ModelCopies(ModelPieces& pieces) : pieces(pieces) {}
     ModelPieces& pieces;
-    std::vector<std::function<void()>> begun;
+    std::vector<std::function<void()>> begun, before;
+    unsigned batches = 0;
 
     CUresult to_host(std::byte* host, std::uint64_t device, std::uint64_t bytes) override {
         EXPECT_EQ(bytes, pieces.mappings.at(device).bytes);
@@ -34,9 +35,17 @@ struct ModelCopies : Copies {
         begun.emplace_back([=, this] { std::memcpy(&pieces.word(device), host, sizeof(std::uint64_t)); });
         return CUDA_SUCCESS;
     }
-    CUresult finish() override {
-        const auto copies = std::exchange(begun, {});
+    CUresult end_batch() override {
+        ++batches;
+        const auto copies = std::exchange(before, std::exchange(begun, {}));
         if (pieces.fails()) return CUDA_ERROR_UNKNOWN;
+        for (const auto& copy : copies) copy();
+        return CUDA_SUCCESS;
+    }
+    CUresult finish() override {
+        const auto earlier = std::exchange(before, {}), copies = std::exchange(begun, {});
+        if (pieces.fails()) return CUDA_ERROR_UNKNOWN;
+        for (const auto& copy : earlier) copy();
         for (const auto& copy : copies) copy();
         return CUDA_SUCCESS;
     }
@@ -47,10 +56,19 @@ struct StoreTest : testing::Test {
     ModelPieces pieces;
     Blocks blocks{pieces};
     ModelCopies copies{pieces};
-    std::byte* const room = static_cast<std::byte*>(
-        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    Store store{blocks, copies, room, size};
-    ~StoreTest() override { munmap(room, size); }
+    Store store{blocks, copies};
+    std::vector<std::pair<void*, std::size_t>> rooms;
+    StoreTest() { add_room(size); }
+    ~StoreTest() override {
+        for (const auto& [at, bytes] : rooms) munmap(at, bytes);
+    }
+    void add_room(std::uint64_t bytes) {
+        void* const at =
+            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        ASSERT_NE(MAP_FAILED, at);
+        rooms.emplace_back(at, bytes);
+        store.add_room(rooms.size(), static_cast<std::byte*>(at), bytes);
+    }
 
     std::uint64_t make(std::uint64_t bytes) {
         std::uint64_t address = 0;
@@ -78,7 +96,7 @@ struct StoreTest : testing::Test {
     }
     std::uint64_t put_out(std::uint64_t block, std::uint64_t wanted) {
         std::uint64_t moved = 0;
-        EXPECT_EQ(CUDA_SUCCESS, store.put_out(block, wanted, moved));
+        EXPECT_EQ(CUDA_SUCCESS, store.put_out({{block}}, wanted, moved));
         return moved;
     }
 };
@@ -91,10 +109,10 @@ TEST_F(StoreTest, MemoryLeavesAndComesBackToItsAddress) {
     EXPECT_TRUE(pieces.mappings.empty());
     EXPECT_EQ(200 * mib, store.held());
     EXPECT_EQ(block + 200 * mib, make(mib)) << "its addresses stay";
-    EXPECT_EQ(CUDA_SUCCESS, store.bring_back(block));
+    EXPECT_EQ(CUDA_SUCCESS, store.bring_back({{block}}));
     expect(block, 42);
     EXPECT_EQ(0u, store.held());
-    EXPECT_EQ(CUDA_SUCCESS, store.bring_back(block)) << "there is nothing to do";
+    EXPECT_EQ(CUDA_SUCCESS, store.bring_back({{block}})) << "there is nothing to do";
 }
 TEST_F(StoreTest, OnlyAsMuchLeavesAsIsWanted) {
     const auto block = make(200 * mib);
@@ -120,9 +138,9 @@ TEST_F(StoreTest, WhatHasNoRoomStays) {
     write(other, 7);
     put_out(large, 500 * mib);
     EXPECT_EQ(6 * mib, put_out(other, 70 * mib)) << "the smaller piece has room";
-    EXPECT_EQ(CUDA_SUCCESS, store.bring_back(large));
+    EXPECT_EQ(CUDA_SUCCESS, store.bring_back({{large}}));
     EXPECT_EQ(64 * mib, put_out(other, 70 * mib));
-    EXPECT_EQ(CUDA_SUCCESS, store.bring_back(other));
+    EXPECT_EQ(CUDA_SUCCESS, store.bring_back({{other}}));
     expect(other, 7);
 }
 TEST_F(StoreTest, ABlockMayEndWhileItIsOut) {
@@ -140,7 +158,7 @@ TEST_F(StoreTest, AnotherDeviceMayUseWhatComesBackLater) {
     const auto block = make(200 * mib);
     put_out(block, 70 * mib);
     EXPECT_EQ(CUDA_SUCCESS, blocks.open(block, {0}));
-    EXPECT_EQ(CUDA_SUCCESS, store.bring_back(block));
+    EXPECT_EQ(CUDA_SUCCESS, store.bring_back({{block}}));
     for (const std::uint64_t at : places(block)) EXPECT_EQ(std::set({0}), pieces.devices(at));
 }
 // Every call below fails once, in both directions.
@@ -151,17 +169,17 @@ TEST_F(StoreTest, AFailureLosesNothing) {
         pieces.fails_at = pieces.calls + call;
         failed = 0;
         std::uint64_t moved = 0;
-        if (store.put_out(block, 200 * mib, moved) != CUDA_SUCCESS) {
+        if (store.put_out({{block}}, 200 * mib, moved) != CUDA_SUCCESS) {
             ++failed;
             EXPECT_EQ(0u, moved);
             EXPECT_EQ(0u, store.held());
             expect(block, call);
             put_out(block, 200 * mib);
         }
-        if (store.bring_back(block) != CUDA_SUCCESS) {
+        if (store.bring_back({{block}}) != CUDA_SUCCESS) {
             ++failed;
             EXPECT_EQ(200 * mib, store.held(block) + pieces.bytes());
-            EXPECT_EQ(CUDA_SUCCESS, store.bring_back(block));
+            EXPECT_EQ(CUDA_SUCCESS, store.bring_back({{block}}));
         }
         expect(block, call);
         EXPECT_EQ(0u, store.held());
@@ -169,6 +187,50 @@ TEST_F(StoreTest, AFailureLosesNothing) {
         EXPECT_EQ(0u, pieces.bytes());
         EXPECT_LT(call, 100u);
     }
+}
+// The same with moves of several batches: those that have left stay in the store.
+TEST_F(StoreTest, AFailureInALaterBatchLosesNothing) {
+    add_room(1000 * mib);
+    for (std::uint64_t call = 1, failed = 1; failed != 0; ++call) {
+        const std::uint64_t both[] = {make(600 * mib), make(300 * mib)};
+        for (const auto block : both) write(block, call);
+        pieces.fails_at = pieces.calls + call;
+        failed = 0;
+        std::uint64_t moved = 0;
+        if (store.put_out(both, 900 * mib, moved) != CUDA_SUCCESS) ++failed;
+        EXPECT_EQ(moved, store.held());
+        EXPECT_EQ(900 * mib, moved + pieces.bytes());
+        EXPECT_TRUE(failed || moved == 900 * mib);
+        if (store.bring_back(both) != CUDA_SUCCESS) {
+            ++failed;
+            EXPECT_EQ(900 * mib, store.held() + pieces.bytes());
+            EXPECT_EQ(CUDA_SUCCESS, store.bring_back(both));
+        }
+        for (const auto block : both) {
+            expect(block, call);
+            blocks.end(block);
+        }
+        EXPECT_EQ(0u, store.held());
+        EXPECT_LT(call, 300u);
+    }
+    EXPECT_GE(copies.batches, 3u);
+}
+TEST_F(StoreTest, APieceLiesInOneRoomAndAnEmptyRoomMayBeTakenBack) {
+    add_room(96 * mib);
+    const auto block = make(size + 96 * mib);
+    write(block, 3);
+    EXPECT_EQ(size + 96 * mib, store.free());
+    EXPECT_EQ(544 * mib, put_out(block, 1000 * mib)) << "no piece is in two rooms";
+    EXPECT_EQ(64 * mib, store.free());
+    EXPECT_FALSE(store.take_empty_room());
+    EXPECT_EQ(CUDA_SUCCESS, store.bring_back({{block}}));
+    expect(block, 3);
+    EXPECT_EQ(32 * mib, put_out(block, 1));
+    EXPECT_EQ(2u, store.take_empty_room()->number);
+    EXPECT_FALSE(store.take_empty_room());
+    EXPECT_EQ(480 * mib, store.free());
+    EXPECT_EQ(CUDA_SUCCESS, store.bring_back({{block}}));
+    expect(block, 3);
 }
 TEST_F(StoreTest, ARandomProgramFindsWhatItHasWritten) {
     std::mt19937 random(7);
@@ -189,8 +251,8 @@ TEST_F(StoreTest, ARandomProgramFindsWhatItHasWritten) {
             blocks.end(address);
             mine.erase(its);
         } else if (what < 7) {
-            store.put_out(address, random() % (200 * mib), moved);
-        } else if (store.bring_back(address) == CUDA_SUCCESS) {
+            store.put_out({{address}}, random() % (200 * mib), moved);
+        } else if (store.bring_back({{address}}) == CUDA_SUCCESS) {
             expect(address, its->second);
             write(address, its->second = random());
         }
@@ -198,7 +260,7 @@ TEST_F(StoreTest, ARandomProgramFindsWhatItHasWritten) {
     }
     pieces.fails_at = 0;
     for (const auto& [address, value] : mine) {
-        EXPECT_EQ(CUDA_SUCCESS, store.bring_back(address));
+        EXPECT_EQ(CUDA_SUCCESS, store.bring_back({{address}}));
         expect(address, value);
         blocks.end(address);
     }

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/worker/memory/residence.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+
+#include "base/log.h"
+#include "shm-device/queue/wait.h"
+
+namespace barcuda {
+namespace {
+
+using State = Residence::State;
+
+constexpr std::uint64_t ms = 1'000'000;
+// How long the worker waits for the GPU before it takes commands again: at first, and at most. In between it takes
+// commands for a quarter of that time: a client that always has work must come to an end of it at some time.
+constexpr std::uint64_t first_attempt = 100 * ms, longest_attempt = 6'400 * ms;
+// An order that could not be carried out as a whole: memory is shared with another process, or the store is full.
+constexpr std::uint64_t until_more_may_leave = 1'000 * ms;
+// Memory that others have taken from the card though it was promised.
+constexpr std::uint64_t until_there_is_room = 50 * ms;
+
+constexpr unsigned bit(State state) { return 1u << static_cast<unsigned>(state); }
+struct StateRow {
+    std::string_view name;
+    unsigned successors;
+};
+constexpr StateRow table[] = {
+    {"resident", bit(State::leaving) | bit(State::waiting)},
+    {"leaving", bit(State::resident) | bit(State::outside)},
+    {"outside", bit(State::resident) | bit(State::waiting)},  // resident: all of it was freed
+    {"waiting", bit(State::resident) | bit(State::outside) | bit(State::returning)},
+    {"returning", bit(State::resident) | bit(State::waiting)},
+};
+static_assert(std::size(table) == static_cast<std::size_t>(State::count));
+
+}  // namespace
+
+std::string_view Residence::name(State state) { return table[static_cast<unsigned>(state)].name; }
+
+bool Residence::permits(State from, State to) { return (table[static_cast<unsigned>(from)].successors & bit(to)) != 0; }
+
+void Residence::become(State state) {
+    if (state == state_) return;
+    if (!permits(state_, state)) std::abort();
+    log::debug("memory: {} -> {}", name(state_), name(state));
+    state_ = state;
+}
+
+bool Residence::is_ordered() const { return std::ranges::any_of(cards_, &Promise::is_ordered); }
+bool Residence::is_called() const { return is_ordered() || std::ranges::any_of(cards_, &Promise::is_pressed); }
+bool Residence::is_out() const {
+    return std::ranges::any_of(cards_, [](const Promise& card) { return card.out() != 0; });
+}
+
+bool Residence::go_on() {
+    obey();
+    switch (state_) {
+        case State::leaving: return true;
+        case State::outside:
+            if (!is_out()) become(State::resident);
+            return false;
+        case State::waiting: return !may_come_back();
+        default: return false;
+    }
+}
+
+// ---- orders
+
+void Residence::obey() {
+    bool some = false;
+    for (Promise& card : cards_) {  // what is not used needs no wait
+        if (card.is_pressed()) some |= card.give_back();
+        if (card.is_ordered() && card.on_card() <= card.keep()) some |= card.shrink(card.keep());
+    }
+    if (some) memory_.look();
+    if (!is_ordered()) {
+        attempt_ = next_attempt_ = 0;
+        if (state_ == State::leaving) become(State::resident);
+        return;
+    }
+    const std::uint64_t now = Os::now();
+    if (state_ != State::leaving && now < next_attempt_) return;
+    if (state_ == State::resident) {
+        attempt_ = attempt_ == 0 ? first_attempt : std::min(2 * attempt_, longest_attempt);
+        attempt_ends_ = now + attempt_;
+        become(State::leaving);
+    }
+    if (memory_.quiet()) return leave();
+    if (state_ != State::leaving || now < attempt_ends_) return;
+    next_attempt_ = now + attempt_ / 4;
+    become(State::resident);
+}
+
+void Residence::leave() {
+    for (std::size_t i = 0; i < cards_.size(); ++i) {
+        Promise& card = cards_[i];
+        const std::uint64_t keep = card.keep();  // the bridge may change it meanwhile
+        if (!card.is_shared() || keep >= card.holds()) continue;
+        if (card.on_card() > keep) memory_.put_out(i, card.on_card() - keep);
+        card.shrink(keep);
+    }
+    attempt_ = 0;
+    next_attempt_ = is_ordered() ? Os::now() + until_more_may_leave : 0;
+    if (state_ == State::leaving) become(is_out() ? State::outside : State::resident);
+    memory_.look();
+}
+
+// ---- commands
+
+bool Residence::begin() {
+    for (Promise& card : cards_) card.works();
+    if (refused_ || !is_out()) return true;
+    become(State::waiting);
+    return may_come_back();
+}
+
+bool Residence::asks_for_more(std::size_t card, std::uint64_t bytes) {
+    if (refused_) return false;
+    if (cards_[card].wish(bytes)) memory_.look();
+    return cards_[card].wishes() && cards_[card].answer() == Promise::Answer::granted && cards_[card].fits(bytes);
+}
+
+bool Residence::end_short() {
+    const Memory::Lack lack = memory_.lacks();
+    memory_.forget_lack();
+    if (refused_ || lack.bytes == 0) {
+        refused_ = false;
+        return false;
+    }
+    lack_ = lack;
+    become(State::waiting);
+    return true;
+}
+
+// Reads answers, and wishes for what is lacking.
+Residence::Asked Residence::ask() {
+    Asked asked;
+    for (std::size_t i = 0; i < cards_.size(); ++i) {
+        Promise& card = cards_[i];
+        const std::uint64_t more = lack_.card == i ? lack_.bytes : 0;
+        if (card.wishes() && card.answer() == Promise::Answer::refused) asked.refused = true;
+        if (card.fits(card.out() + more)) continue;
+        asked.lacks = true;
+        asked.wished |= !asked.refused && card.wish(more);
+    }
+    if (asked.wished) memory_.look();
+    return asked;
+}
+
+// Whether the worker goes on with its command: everything is on the cards, or the bridge has refused what it lacked.
+bool Residence::may_come_back() {
+    Asked asked = ask();
+    if (asked.wished) asked = ask();  // the bridge may have answered at once
+    if (asked.refused && lack_.bytes != 0) {
+        for (Promise& card : cards_) card.withdraw();
+        lack_ = {};
+        refused_ = true;
+        become(is_out() ? State::outside : State::resident);
+        return true;
+    }
+    if (asked.lacks || !come_back()) return false;
+    lack_ = {};
+    become(State::resident);
+    return true;
+}
+
+bool Residence::come_back() {
+    if (!is_out()) return true;
+    if (Os::now() < next_return_) return false;
+    become(State::returning);
+    bool all = true;
+    for (std::size_t i = 0; i < cards_.size() && all; ++i)
+        if (cards_[i].out() != 0) all = memory_.bring_back(i);
+    next_return_ = all ? 0 : Os::now() + until_there_is_room;
+    if (!all) become(State::waiting);
+    return all;
+}
+
+void Residence::rest() {
+    if (state_ == State::waiting || state_ == State::leaving) return;
+    bool much = false;
+    for (Promise& card : cards_) {
+        card.rests_since(Os::now());
+        const std::uint64_t before = card.holds();
+        if (card.give_back()) much |= card.is_pressed() || before - card.holds() >= Promise::unit;
+    }
+    if (much) memory_.look();
+    if (std::ranges::any_of(cards_, &Promise::is_store_pressed)) memory_.shrink_store();
+}
+
+}  // namespace barcuda

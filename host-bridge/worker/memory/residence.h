@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// residence.h: whether a client's memory is on its cards, as its bridge orders (between/link.h, CardPlace). Memory
+// leaves between two commands, when the GPU has done all of the client's work, and comes back before the next command.
+// So a command always finds all of the client's memory where it was.
+//
+//   resident   everything is on the cards
+//   leaving    an order stands: no command is taken, until the GPU has done all work
+//   outside    some memory is in the store, and there is no command
+//   waiting    there is a command, and the client lacks memory for it: what is outside, or what the command allocates.
+//              The bridge knows of the wish
+//   returning  the wish was granted, and the memory is on its way back
+//
+// The GPU may wait for a command that the worker does not take. So `leaving` ends after a short time; then the worker
+// takes commands for a moment, and tries again for longer. An order has no end: it stands until the bridge lifts it.
+#pragma once
+#include <cuda.h>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "host-bridge/worker/memory/promise.h"
+
+namespace barcuda {
+
+class Residence {
+  public:
+    enum class State : std::uint8_t { resident, leaving, outside, waiting, returning, count };
+    static std::string_view name(State state);
+    static bool permits(State from, State to);
+
+    // What it moves, and what it asks. In a worker: layer.cc.
+    struct Memory {
+        virtual ~Memory() = default;
+        // The GPU has done all of the client's work.
+        virtual bool quiet() = 0;
+        // Moves `bytes` of this card's blocks, or a little more, to the store; or as many as may leave and have room.
+        virtual void put_out(std::size_t card, std::uint64_t bytes) = 0;
+        // Moves everything back. False: not all of it; the card has no room at the moment.
+        virtual bool bring_back(std::size_t card) = 0;
+        // The card and the bytes that the last command lacked; no bytes: it lacked none.
+        struct Lack {
+            std::size_t card = 0;
+            std::uint64_t bytes = 0;
+        };
+        virtual Lack lacks() = 0;
+        virtual void forget_lack() = 0;
+        // The bridge is to look at the cards' places.
+        virtual void look() = 0;
+        // Room of the store that nothing is in is given back.
+        virtual void shrink_store() = 0;
+    };
+    Residence(std::span<Promise> cards, Memory& memory) : cards_(cards), memory_(memory) {}
+
+    // Called before each command: whether the worker must not take one, nor go on with the one that it has. Carries out
+    // orders and answers.
+    bool stops() { return (state_ != State::resident || is_called()) && go_on(); }
+    // Carries out orders only.
+    void obey();
+    // The worker has a command. False: not now; it stays with the worker until stops() is false again.
+    bool begin();
+    // The command has ended. True: it lacked memory, and is to be done again when stops() is false.
+    bool end(CUresult result) {
+        if (result == CUDA_ERROR_OUT_OF_MEMORY) return end_short();
+        refused_ = false;
+        return false;
+    }
+    // An allocation lacks memory: whether the bridge gives it at once. (It does when no other client lacks any.)
+    bool asks_for_more(std::size_t card, std::uint64_t bytes);
+    // The worker is idle, and the GPU too.
+    void rest();
+
+    State state() const { return state_; }
+    bool waits() const { return state_ == State::leaving || state_ == State::waiting; }
+
+  private:
+    bool is_called() const;  // by a word of the bridge
+    bool is_ordered() const;
+    bool is_out() const;
+    bool go_on();
+    void attempt();
+    void leave();
+    bool end_short();
+    struct Asked {
+        bool refused = false, lacks = false, wished = false;
+    };
+    Asked ask();
+    bool may_come_back();
+    bool come_back();
+    void become(State state);
+
+    const std::span<Promise> cards_;
+    Memory& memory_;
+    State state_ = State::resident;
+    bool refused_ = false;  // the command is to find no memory
+    Memory::Lack lack_;     // of the command that waits
+    // Nanoseconds, and times of the monotonic clock
+    std::uint64_t attempt_ = 0, attempt_ends_ = 0, next_attempt_ = 0, next_return_ = 0;
+};
+
+}  // namespace barcuda
