@@ -21,7 +21,7 @@
 namespace barcuda::cards {
 namespace {
 
-constexpr BookKind kind{Book::right_magic, 1, sizeof(Book), "cards", "--cards"};
+constexpr BookKind kind{Book::right_magic, 2, sizeof(Book), "cards", "--cards"};
 
 static_assert(std::size(turns::priorities) == residency::most_rank + 1);
 
@@ -171,6 +171,20 @@ void Member::sleep(std::uint32_t seen, std::uint64_t nanoseconds) const {
     futex_wait(word, seen, nanoseconds, Among::processes);
 }
 
+void Member::call_own() { call(number_); }
+
+Bytes Member::promised(const Uuid& uuid) const {
+    Bytes sum = 0;
+    for (const Card& card : book_->cards) {
+        if (!card.known || card.uuid != uuid) continue;
+        for (const Row& row : card.rows) {
+            const Bytes its = row.member ? Bytes{row.promised} : 0;
+            sum += std::min(its, residency::unlimited - sum);
+        }
+    }
+    return sum;
+}
+
 void Member::drop_unclaimed() {
     complete_ = true;
     if (const Locked locked(*this); locked) remove_the_gone();
@@ -243,6 +257,7 @@ template <class T> void put(Word<T>& word, std::type_identity_t<T> value) {
 void Claim::write() {
     put(row_->rank, own_.rank);
     put(row_->pinned, own_.pinned);
+    put(row_->patient, own_.patient);
     put(row_->out, own_.out);
     put(row_->idle_since, own_.idle_since);
     put(row_->came, own_.came);
@@ -272,6 +287,7 @@ std::vector<residency::Client> Claim::snapshot(std::vector<Row*>& rows, Time now
             c.left_before = past(row.left_before);
             c.rank = std::min<std::uint32_t>(row.rank, residency::most_rank);
             c.pinned = row.pinned != 0;
+            c.patient = row.patient != 0;
         }
         c.keep = row.keep;
         c.told = past(row.told);
@@ -313,10 +329,11 @@ residency::Decision Claim::decide(std::vector<Row*>& rows, const Measured& measu
     return decision;
 }
 
-Claim::Answer Claim::ask(Bytes more, const Measured& measured, Time now) {
+Claim::Answer Claim::ask(Bytes more, const Measured& measured, Time now, bool patient) {
     if (!own_.wanted) own_.waiting_since = now;
     own_.wanted = more;
-    const bool late = now - std::min(now, own_.waiting_since) >= policy_.rules().wait;
+    own_.patient = patient;
+    const bool late = !patient && now - std::min(now, own_.waiting_since) >= policy_.rules().wait;
     const auto refuse = [this] {
         own_.wanted = 0;
         return Answer::refused;
@@ -384,6 +401,15 @@ void Claim::moved_out(Bytes bytes, const Measured& measured, Time now) {
     own_.out += moved;
     if (moved && own_.promised - moved <= row_->keep) own_.left_before = std::exchange(own_.left, now);
     free(moved, measured, now);
+}
+
+void Claim::has_out(Bytes bytes) {
+    own_.out = bytes;
+    if (is_own(*row_)) put(row_->out, own_.out);
+}
+
+bool Claim::others_wait() const {
+    return std::ranges::any_of(card_->rows, [this](const Row& r) { return &r != row_ && r.member && r.wanted; });
 }
 
 void Claim::works() { rests(0); }

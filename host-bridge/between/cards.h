@@ -11,6 +11,7 @@
 //   promised       bytes that the client has on the card, or may take there. Grows when a decision grants what it
 //                  wants, under the lock; falls after the memory is free
 //   out            its bytes in the store. Grows when they have moved out, falls when their return is granted
+//   patient        what it waits for is memory that it had: its time is never over
 //   wanted         bytes that it lacks and waits for. Set by ask(); 0 after a grant, a refusal, or withdraw()
 //   waiting_since  when that wait began; written before `wanted`
 //   idle_since     when its last work ended; 0: it works. Written without the lock
@@ -69,7 +70,7 @@ constexpr std::size_t most_members = 64, most_clients = 256, most_cards = 16;
 constexpr Bytes usual_reserve = (512ull + 256) << 20;
 
 struct Row {
-    Word<std::uint32_t> member, slot, rank, pinned;
+    Word<std::uint32_t> member, slot, rank, pinned, patient, unused;
     Word<Bytes> promised, out, wanted, keep;
     Word<Time> told, idle_since, waiting_since, came, left, left_before;
 };
@@ -123,6 +124,10 @@ class Member {
     std::uint32_t calls() const;
     void sleep(std::uint32_t seen, std::uint64_t nanoseconds) const;
     static constexpr std::uint64_t usual_sleep = 100'000'000;
+    void call_own();  // ends that sleep, from another thread of this bridge
+
+    // What all clients of a card are promised together, as the book says. Takes no lock.
+    Bytes promised(const Uuid& card) const;
 
   private:
     friend class Claim;
@@ -164,10 +169,12 @@ class Claim {
 
     enum class Answer : std::uint8_t { granted, waits, refused };
     // Asks for `more` bytes. The caller repeats this, with new measurements, until the answer is granted or refused.
-    Answer ask(Bytes more, const Measured& measured, Time now);
+    // `patient`: what it had, and cannot go on without. It is refused only if it is more than the card has.
+    Answer ask(Bytes more, const Measured& measured, Time now, bool patient = false);
     void withdraw(const Measured& measured, Time now);
     void free(Bytes bytes, const Measured& measured, Time now);       // memory that the client has given up
     void moved_out(Bytes bytes, const Measured& measured, Time now);  // to the store
+    void has_out(Bytes bytes);                                        // what it has in the store now
     void works();
     void rests(Time now);
     void change(const Terms& terms);
@@ -175,6 +182,7 @@ class Claim {
     Bytes promised() const { return own_.promised; }
     Bytes out() const { return own_.out; }
     bool waits() const { return own_.wanted != 0; }
+    bool others_wait() const;  // for memory of this card
     // Bytes to move out now; 0: none. The client stays for the shortest stay even if the book says otherwise.
     Bytes to_give(Time now) const;
     // When ask() may have another answer, though no call comes.

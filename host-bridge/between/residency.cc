@@ -95,8 +95,8 @@ class Policy::Round {
         const Client& c = clients_[i];
         const Time over = plus(c.waiting_since, rules_.wait);
         // What would not fit into an empty card is refused at once.
-        if (now_ < over && plus(c.promised, c.wanted) <= minus(card_.size, card_.reserve)) {
-            look(over);
+        if ((now_ < over || c.patient) && plus(c.promised, c.wanted) <= minus(card_.size, card_.reserve)) {
+            if (!c.patient) look(over);
             return false;
         }
         decision_.refused.push_back(i);

@@ -15,7 +15,7 @@
 // the moves that end it take, so that moves take a fixed part of the time. Waiters are served by rank, then by the time
 // that they have waited. A waiter's rank rises with its waiting: in the end each waiter is the first. A smaller waiter
 // may go before the first one, until the first one has waited for one step of ageing. A waiter whose time is over is
-// refused: its caller gets CUDA's out-of-memory.
+// refused: its caller gets CUDA's out-of-memory. One that waits for memory that has left (`patient`) is not.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +55,7 @@ struct Client {
     Time left = 0, left_before = 0;  // when it was last made to give, and the time before; 0: never
     std::uint32_t rank = 1;          // of 0 to most_rank: turns.h's priorities
     bool pinned = false;
+    bool patient = false;  // it waits for memory that it had, and cannot go on without: its time is never over
 };
 constexpr std::uint32_t most_rank = 2;
 

@@ -127,6 +127,33 @@ TEST_F(Cards, RefuseAWaiterWhenItsTimeIsOver) {
     EXPECT_EQ(y.ask(80 * GiB, card, now), Answer::refused) << "at once: more than the card has";
 }
 
+TEST_F(Cards, RefuseNoWaiterWhatItHadBefore) {
+    Claim x = claim(a, 0, {.pinned = true}), y = claim(b);
+    ASSERT_EQ(x.ask(79 * GiB, card, now), Answer::granted);
+    EXPECT_EQ(y.ask(1 * GiB, card, now, true), Answer::waits);
+    EXPECT_EQ(y.ask(1 * GiB, card, now + 10 * policy.rules().wait, true), Answer::waits);
+    EXPECT_TRUE(x.others_wait());
+    EXPECT_FALSE(y.others_wait());
+    x.free(1 * GiB, card, now + 10 * policy.rules().wait);
+    EXPECT_EQ(y.ask(1 * GiB, card, now + 10 * policy.rules().wait, true), Answer::granted);
+}
+
+TEST_F(Cards, SayWhatIsPromisedInAll) {
+    Claim x = claim(a), y = claim(b);
+    ASSERT_EQ(x.ask(3 * GiB, card, now), Answer::granted);
+    ASSERT_EQ(y.ask(4 * GiB, card, now), Answer::granted);
+    EXPECT_EQ(a.promised(gpu), 7 * GiB);
+    EXPECT_EQ(a.promised(Uuid{99}), 0u);
+    a.book()->cards[0].rows[1].promised = ~Bytes{0};
+    EXPECT_EQ(b.promised(gpu), ~Bytes{0}) << "no sum overflows";
+}
+
+TEST_F(Cards, WakeAThreadOfTheirOwn) {
+    const std::uint32_t before = a.calls();
+    a.call_own();
+    EXPECT_NE(a.calls(), before);
+}
+
 TEST_F(Cards, CountStrangersAsSizeLess) {
     Claim x = claim(a);
     card.strangers = card.used = 30 * GiB;
