@@ -17,6 +17,7 @@
 #include "host-bridge/between/link.h"
 #include "host-bridge/bridge/bridge.h"
 #include "host-bridge/bridge/numbers.h"
+#include "host-bridge/bridge/options.h"
 #include "host-bridge/keeper/keeper.h"
 #include "host-bridge/monitor/monitor.h"
 #include "host-bridge/worker/worker.h"
@@ -26,6 +27,11 @@ namespace {
 // CLI11 would read a negative number as a very large unsigned one.
 std::string not_negative(const std::string& text) {
     return text.starts_with('-') ? throw CLI::ValidationError(text, "it cannot be negative") : text;
+}
+
+std::string on_or_off(const std::string& text) {
+    if (text == "on" || text == "1") return "1";
+    return text == "off" || text == "0" ? "0" : throw CLI::ValidationError(text, "it is on or off");
 }
 
 // Names appear in lines of the log and in labels of metrics.
@@ -43,6 +49,11 @@ std::string name_of(const std::string& config, const std::string& region) {
     for (char& c : name)
         if (in_names.find(c) == in_names.npos) c = '_';
     return name.empty() ? "_" : name.substr(0, longest_name);
+}
+
+// "on", "off", or a path, which a missing value would not look like.
+std::string check_cards(const std::string& text) {
+    return text == "on" || text == "off" || text.find('/') != text.npos ? "" : "it is on, off, or the path of a file";
 }
 
 bool is_pipe(int fd) {
@@ -111,9 +122,9 @@ int main(int argc, char** argv) {
         for (const auto whose : {barcuda::Of::client, barcuda::Of::guest}) {
             if (!its.is(whose)) continue;
             auto& all = whose == barcuda::Of::client ? options.limits.client : options.limits.guest;
-            app.add_option("--" + its.option(whose), all[limit], its.help(whose))
-                ->transform(CLI::AsSizeValue(false))
-                ->transform(not_negative);
+            CLI::Option* const option = app.add_option("--" + its.option(whose), all[limit], its.help(whose));
+            if (its.unit == barcuda::Unit::on_or_off) option->transform(on_or_off);
+            else option->transform(CLI::AsSizeValue(false))->transform(not_negative);
         }
     });
     app.add_option("--warm", options.warm.least, "number of workers that wait with a CUDA context ready")
@@ -182,6 +193,32 @@ int main(int argc, char** argv) {
         "the file with which bridges with weights share GPUs (default: /dev/shm/barcuda-turns-UID; bridges of several "
         "users need one of root's, which their group may write to). Without --weight: `barcuda limit` can set a weight "
         "later");
+    app.add_option(
+           "--cards", options.cards,
+           "share the memory of GPUs with other bridges, so that guests together may need more than there is: "
+           "on, off, or the file of the book that the bridges share (on: /dev/shm/barcuda-cards-UID; bridges of "
+           "several users need one of root's, which their group may write to). Needs --device-memory blocks "
+           "(docs/oversubscription.md)")
+        ->check(check_cards)
+        ->default_str("off");
+    app.add_option("--store", options.store,
+                   "host memory for what leaves a shared GPU, of all clients; without it, this VM's memory stays there")
+        ->transform(CLI::AsSizeValue(false))
+        ->transform(not_negative);
+    app.add_option("--store-ready", options.store_ready,
+                   "how much of the store is prepared ahead, because fresh pages take most of a second for a GiB; in "
+                   "steps of 256M")
+        ->transform(CLI::AsSizeValue(false))
+        ->transform(not_negative);
+    app.add_option("--wait", options.wait,
+                   "seconds that a program waits for memory of a shared GPU before it hears that there is none")
+        ->check(CLI::Range(1u, barcuda::longest_wait_for_memory))
+        ->capture_default_str();
+    app.add_option("--card-reserve", options.card_reserve,
+                   "bytes of each shared GPU that are promised to no client; the largest of all bridges holds")
+        ->transform(CLI::AsSizeValue(false))
+        ->transform(not_negative)
+        ->default_str("768M");
     app.add_option("--doorbell", options.doorbell,
                    "interrupts for a VM: the socket to which QEMU connects\n"
                    "(-chardev socket,id=d,path=SOCKET -device ivshmem-doorbell,chardev=d,vectors=1)")
@@ -219,6 +256,11 @@ int main(int argc, char** argv) {
         fmt::print(stderr,
                    "barcuda-bridge: --metrics-clients and --metrics-gpus need --metrics ADDRESS, which "
                    "is missing\n");
+        return barcuda::wrong_usage;
+    }
+
+    if (const barcuda::Failure e = barcuda::settle_cards(options)) {
+        fmt::print(stderr, "barcuda-bridge: {}\n", e.text());
         return barcuda::wrong_usage;
     }
 

@@ -25,12 +25,14 @@ std::string AboutLimit::name() const {
 std::string AboutLimit::option(Of whose) const { return (whose == Of::client ? "client-" : "guest-") + name(); }
 
 std::string AboutLimit::help(Of whose) const {
-    constexpr const char* units[] = {"bytes", "a number", "bytes a second", "a number a second"};
+    constexpr const char* units[] = {"bytes", "a number", "bytes a second", "a number a second", "on or off"};
     return fmt::format("{}, {}: {} (default: {})", whose == Of::client ? "of each client" : "of all clients together",
-                       units[static_cast<unsigned>(unit)], what, usual == 0 ? "no limit" : text(usual));
+                       units[static_cast<unsigned>(unit)], what,
+                       usual == 0 && unit != Unit::on_or_off ? "no limit" : text(usual));
 }
 
 std::string AboutLimit::text(std::uint64_t value) const {
+    if (unit == Unit::on_or_off) return value ? "on" : "off";
     const char* const end = is_rate() ? "/s" : "";
     if (unit == Unit::count || unit == Unit::count_a_second) return std::to_string(value) + end;
     constexpr const char* units[] = {"", "K", "M", "G", "T"};

@@ -14,7 +14,7 @@
 namespace barcuda {
 
 enum class Of : unsigned { client = 1, guest = 2, both = 3 };
-enum class Unit : unsigned { bytes, count, bytes_a_second, count_a_second };
+enum class Unit : unsigned { bytes, count, bytes_a_second, count_a_second, on_or_off };
 
 //    name           of      unit            default, 0: none
 //    what it is
@@ -31,7 +31,9 @@ enum class Unit : unsigned { bytes, count, bytes_a_second, count_a_second };
       "text in the host's log: a client's is that of its worker, a guest's that of the bridge itself, and as much "    \
       "again of all its workers")                                                                                      \
     X(worker_memory, client, bytes, 0, "host memory of a worker, beyond what it has when its client connects")         \
-    X(paused_memory, guest, bytes, 0, "host memory for what paused clients otherwise have on the GPUs")
+    X(paused_memory, guest, bytes, 0, "host memory for what paused clients otherwise have on the GPUs")                \
+    X(store_memory, both, bytes, 0, "host memory for what has left a shared GPU (--cards, --store)")                   \
+    X(memory_pinned, both, on_or_off, 0, "device memory stays on a shared GPU, even while others wait for it")
 
 enum class Limit : unsigned {
 #define X(name, ...) name,
@@ -40,6 +42,9 @@ enum class Limit : unsigned {
         count
 };
 constexpr unsigned limit_count = static_cast<unsigned>(Limit::count);
+// Those that a worker's sheet has (link.h). Behind them are some that no worker needs to know: a new one is among these,
+// or the sheet changes and the link with it.
+constexpr unsigned limits_in_sheet = static_cast<unsigned>(Limit::store_memory);
 
 struct AboutLimit {
     const char *its_name, *what;
@@ -55,7 +60,7 @@ struct AboutLimit {
 };
 const AboutLimit& about(Limit limit);
 
-// A value for each limit; 0: no limit.
+// A value for each limit; 0: no limit, or off.
 struct Limits {
     std::array<std::uint64_t, limit_count> all{};
     std::uint64_t& operator[](Limit limit) { return all[static_cast<unsigned>(limit)]; }

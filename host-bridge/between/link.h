@@ -215,7 +215,7 @@ struct Sheet {
     std::uint32_t command = nothing;  // Op: the command that the worker executes
     std::uint32_t denied = nothing;   // the system call for which the cage ended the worker
     std::uint64_t bare = 0;           // bytes of the worker's memory before it had a client
-    std::uint64_t use[limit_count] = {};
+    std::uint64_t use[limits_in_sheet] = {};
     std::uint64_t device_memory[BARCUDA_MAX_DEVICES] =
         {};  // bytes its client has, of each GPU as the worker counts them
     std::uint64_t device_memory_most[BARCUDA_MAX_DEVICES] = {};  // the highest value so far
@@ -224,14 +224,14 @@ struct Sheet {
     // ---- written by the bridge
     // until this time of CLOCK_MONOTONIC the worker waits for no turn (turns::Trust)
     std::uint64_t turns_off_until = 0;
-    std::uint64_t limits[limit_count] = {};  // 0: none
+    std::uint64_t limits[limits_in_sheet] = {};  // 0: none
     Orders orders = {};
     // ---- link 3. A card for each GPU that the worker sees; further GPUs are not shared.
     static constexpr unsigned most_cards = 16;
     CardPlace cards[most_cards] = {};
     static constexpr std::uint32_t nothing = ~0u;
 };
-// Where earlier links have it. (A new limit would move it: its use and value then belong behind the end.)
+// Where earlier links have it.
 static_assert(offsetof(Sheet, orders) == 784);
 
 // The worker's descriptors have fixed numbers; a wrapper (--worker-wrapper) passes them on. The worker's standard error

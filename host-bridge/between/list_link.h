@@ -11,7 +11,7 @@
 namespace barcuda {
 
 struct ListRequest {
-    static constexpr std::uint32_t form = 1;
+    static constexpr std::uint32_t form = 2;
     std::uint32_t version = form;
     std::uint32_t from = 0;  // the first channel to report
     bool busy = false;       // also report how busy the GPUs are: for some seconds the bridge's monitor then asks NVML
@@ -22,6 +22,13 @@ struct ListedGpu {
     unsigned char uuid[16];
     std::uint64_t memory, held;  // bytes: in all; held by this VM's clients
     std::uint8_t busy;           // percent, of all users of the GPU; Busy::unknown
+};
+
+// What clients have of shared cards (bridge/residents.h).
+struct SharedMemory {
+    std::uint64_t promised, out, lacks;     // bytes on the card, or that may be there; in the store; waited for
+    std::uint64_t moved_out, moved_back;    // bytes, so far
+    std::uint64_t waits, refusals, waited;  // how often; nanoseconds
 };
 
 struct ListedClient {
@@ -37,6 +44,7 @@ struct ListedClient {
     std::uint8_t busy[BARCUDA_MAX_DEVICES];
     Paused paused;
     std::uint64_t paused_for;  // microseconds since it was held or moved away; 0: it runs
+    SharedMemory shared;
 };
 
 // how a client ended: by itself; for what it sent; with its worker
@@ -55,6 +63,9 @@ struct ListReply {
     Counts counts = {};                                        // of all clients, also those that have ended
     std::uint64_t queued = 0;
     std::uint32_t gpu_count = 0;
+    bool shares_cards = false;
+    std::uint64_t store = 0, store_held = 0;  // bytes
+    SharedMemory shared = {};                 // of all clients, also those that have ended
     ListedGpu gpus[BARCUDA_MAX_DEVICES] = {};
     std::uint32_t next = 0;  // the channel to continue with; 0: that was the last
     std::uint32_t count = 0;

@@ -78,6 +78,10 @@ int Bridge::run() {
     desks_->pool.keep({});
     monitoring_.start(ground_.region, ground_.host.devices.all, ground_.host.library);
     desks_->limits.show_memory();
+    if (const Failure e = desks_->cards.listen(loop_)) {
+        log::critical("{}", e.text());
+        return 1;
+    }
     if (!ground_.adopted) ground_.region.announce();
     announce();
     ground_.ledger.own();
@@ -123,7 +127,10 @@ void Bridge::listen() {
         });
     ground_.control.serve(
         loop_,
-        {[this](const auto& request, auto& reply, const ucred& by) { desks_->limits.serve(request, reply, by); },
+        {[this](const auto& request, auto& reply, const ucred& by) {
+             desks_->limits.serve(request, reply, by);
+             desks_->cards.change();
+         },
          [this](const auto& request, auto& reply, const ucred&) { desks_->list.serve(request, reply); },
          [this](const auto& request, auto& reply, const ucred& by) { desks_->pauses.serve(request, reply, by); },
          [this](const auto& request, auto& reply, const ucred& by) { desks_->upgrades.serve(request, reply, by); },
@@ -133,6 +140,10 @@ void Bridge::listen() {
 // How long to wait for an event.
 std::chrono::milliseconds Bridge::patience() const {
     if (desks_->heap.short_of_time()) return {};
+    return desks_->cards.patience(patience_with_guest());
+}
+
+std::chrono::milliseconds Bridge::patience_with_guest() const {
     const auto quiet = Clock::now() - std::max(heard_, desks_->clients.last_came());
     if (quiet < looks_for_new) return new_look_every;
     if (desks_->pauses.is_busy() || desks_->acceptor.some_wait() || desks_->pool.is_leaving() || quiet < looks_often ||
@@ -152,9 +163,13 @@ void Bridge::serve() {
         if (loop_.stopped()) return;
         if (first && *first < Loop::Rank::log) heard_ = Clock::now();  // logs and tools announce no client
         const auto waiting = desks.clients.look([this](Client& client) { look_at(client); });
-        desks.acceptor.admit(waiting, [this](Client& client) { hear(client); });
+        desks.acceptor.admit(waiting, [&](Client& client) {
+            hear(client);
+            desks.cards.admit(client);
+        });
         desks.clients.reap_workers();
         desks.pauses.look();
+        desks.cards.look();
         place_.look();
         monitoring_.look();
         ground_.exporting.look();
@@ -184,7 +199,9 @@ void Bridge::restore() {
         desks.requests.restore(client);
         desks.acceptor.restore(client);
         desks.pauses.restore(client);
+        desks.cards.restore(client);
     });
+    desks.cards.all_are_back();
     for (const pid_t worker : WorkerProcess::left(kept))
         if (std::ranges::find(with_client, worker) == with_client.end()) WorkerProcess::end_left(worker, kept);
     log::info("this bridge goes on with the {} client{} of an earlier one", served, served == 1 ? "" : "s");

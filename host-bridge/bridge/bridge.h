@@ -45,6 +45,7 @@ class Bridge {
     void listen();
     void serve();
     std::chrono::milliseconds patience() const;
+    std::chrono::milliseconds patience_with_guest() const;
     void beat();                // tells the clients, systemd and the keeper that the bridge lives
     void hear(Client& client);  // from now on its worker's requests, and its end
     void restore();

@@ -85,6 +85,7 @@ class Client {
     bool goes_on = false;          // an earlier bridge has served it
     bool told = false;             // its worker has been sent its Assignment
     bool told_too_much = false;    // the log has said that it shows too much
+    bool told_store_is_full = false;  // and that what it has does not fit into the store
     bool told_no_mapping = false;  // and that its worker asked for a mapping that it may not have
 
   private:

@@ -20,6 +20,13 @@ Shared::Keep keep_by(const Kept& kept) {
             }};
 }
 
+CardsDesk::Terms terms_of(const BridgeOptions& options) {
+    CardsDesk::Terms terms;
+    terms.rules.wait = options.wait * residency::second;
+    terms.reserve = options.card_reserve;
+    return terms;
+}
+
 }  // namespace
 
 Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::system_clock::time_point since)
@@ -31,30 +38,38 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
                                     ground.files),
              ground.ledger.shown(), keep_by(ground.kept)),
       quotas(ground.ledger.accounts()),
+      rooms(ground.options.cards.empty() ? 0 : ground.options.store, ground.options.store_ready,
+            ground.region.shape().channel_count, ground.ledger.rooms()),
       clients(ground.region, {grants, shared, quotas, totals, &ground.ledger}, ground.doorbell.guest(),
               ground.options.wrapper,
               [this, &monitoring](std::uint32_t slot, pid_t worker) {
                   monitoring.client(slot, worker);
-                  if (worker == 0) pauses.forget(slot);  // before the worker's sheet ends
+                  if (worker != 0) return;  // before the worker's sheet ends:
+                  pauses.forget(slot);
+                  cards.forget(slot);
               }),
-      limits({ground.options.limits, ground.options.share, ground.ledger.rules()}, clients, quotas, grants,
-             ground.region, ground.host, ground.turns, [&](std::uint64_t bytes) { monitoring.show_memory(bytes); }),
+      limits(
+          {ground.options.limits, ground.options.share, ground.ledger.rules()}, clients, quotas, grants, ground.region,
+          ground.host, ground.turns, [&](std::uint64_t bytes) { monitoring.show_memory(bytes); }, rooms),
       launcher(ground.options, ground.region, ground.doorbell, ground.turns, ground.cage, ground.host, ground.files,
                ground.kept, [this](std::uint64_t bytes) { return heap.reserve(bytes); }),
       pool(
           Startup::warm(ground.options), loop, [this](const auto& devices) { return launcher.start(devices); },
           [this](Grants::Run run) { grants.release(run); }),
       heap(ground.region, grants, clients, limits, pool),
+      cards(ground.cards, rooms, terms_of(ground.options),
+            {[&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); }}, clients, limits, ground.host,
+            ground.ledger.residents()),
       pauses({[&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); },
               [&] { return monitoring.asks(); }},
              clients, shared, quotas, limits, ground.host, !ground.options.wrapper.empty(), ground.ledger.pauses()),
       list({ground.options.name, ground.options.region, ground.options.no_vm, ground.region.shape(), since},
            {[&] { return ground.doorbell.connected(); }, [this] { return pool.warm(); },
             [&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); }},
-           clients, quotas, grants, totals, ground.host, limits, pauses),
+           clients, quotas, grants, totals, ground.host, limits, pauses, cards),
       upgrades(ground.kept, clients),
       acceptor(clients, pool, limits, heap, ground.host, totals, [&] { return ground.doorbell.connected(); }),
-      requests({clients, grants, shared, quotas, limits, heap}, loop) {}
+      requests({clients, grants, shared, quotas, limits, heap, cards}, loop) {}
 
 void Desks::look_at(Client& client) {
     limits.bound(client);

@@ -8,6 +8,7 @@
 #include "host-bridge/between/shared.h"
 #include "host-bridge/bridge/acceptor.h"
 #include "host-bridge/bridge/books.h"
+#include "host-bridge/bridge/cards_desk.h"
 #include "host-bridge/bridge/clients.h"
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/heap_desk.h"
@@ -20,6 +21,7 @@
 #include "host-bridge/bridge/pool.h"
 #include "host-bridge/bridge/quotas.h"
 #include "host-bridge/bridge/requests.h"
+#include "host-bridge/bridge/rooms.h"
 #include "host-bridge/bridge/startup.h"
 #include "host-bridge/bridge/upgrade_desk.h"
 
@@ -37,12 +39,14 @@ struct Desks {
     Grants grants;
     Shared shared;
     Quotas quotas;
+    Rooms rooms;
     Totals totals;
     Clients clients;
     LimitsDesk limits;
     Launcher launcher;
     Pool pool;
     HeapDesk heap;
+    CardsDesk cards;
     PauseDesk pauses;
     ListDesk list;
     UpgradeDesk upgrades;

@@ -74,7 +74,7 @@ void Launcher::prepare(WorkerProcess& worker, bool first) {
                          first,
                          worker.wrapped(),
                          turns_.fd() >= 0,
-                         false,
+                         !options_.cards.empty(),
                          turns_.group(),
                          {},
                          cage_.order};

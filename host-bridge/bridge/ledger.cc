@@ -37,7 +37,9 @@ Ledger::Places::Places(const Shape& shape) {
     pauses = behind(clients, shape.channel_count, sizeof(Twice<KeptClient>));
     requests = behind(pauses, shape.channel_count, sizeof(Twice<KeptPause>));
     shown = behind(requests, shape.channel_count, sizeof(Twice<KeptRequest>));
-    end = behind(shown, shape.channel_count, sizeof(Shared::Shown));
+    residents = behind(shown, shape.channel_count, sizeof(Shared::Shown));
+    rooms = behind(residents, shape.channel_count, sizeof(KeptResidents));
+    end = behind(rooms, shape.channel_count, sizeof(Rooms::Account));
 }
 
 Ledger::Ledger(Ledger&& other) noexcept { *this = std::move(other); }

@@ -17,6 +17,8 @@
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/pausing.h"
 #include "host-bridge/bridge/quotas.h"
+#include "host-bridge/bridge/residents.h"
+#include "host-bridge/bridge/rooms.h"
 #include "shm-device/doors/shape.h"
 
 namespace barcuda {
@@ -24,7 +26,7 @@ namespace barcuda {
 class Ledger {
   public:
     // Grows with every change of a record, or of what it means.
-    static constexpr std::uint32_t form = 1;
+    static constexpr std::uint32_t form = 2;
 
     struct Head {
         std::uint64_t magic;
@@ -64,12 +66,14 @@ class Ledger {
     }
     Twice<KeptRules>* rules() const { return part<Twice<KeptRules>>(places_.rules, 1).records.data(); }
     Twice<KeptTotals>& totals() const { return *reinterpret_cast<Twice<KeptTotals>*>(at_ + places_.totals); }
+    Part<KeptResidents> residents() const { return part<KeptResidents>(places_.residents, shape().channel_count); }
+    Part<Rooms::Account> rooms() const { return part<Rooms::Account>(places_.rooms, shape().channel_count); }
     Part<Shared::Shown> shown() const { return part<Shared::Shown>(places_.shown, shape().channel_count); }
 
   private:
     struct Places {  // where each part begins
         std::size_t granules = 0, accounts = 0, rules = 0, totals = 0, clients = 0, pauses = 0, requests = 0, shown = 0,
-                    end = 0;
+                    residents = 0, rooms = 0, end = 0;
         explicit Places(const Shape& shape);
         Places() = default;
     };

@@ -31,7 +31,8 @@ std::string text_of(const turns::Share& share) {
 }  // namespace
 
 LimitsDesk::LimitsDesk(Rules rules, Clients& clients, Quotas& quotas, const Grants& grants, HostRegion& region,
-                       const Host& host, turns::Member& turns, std::function<void(std::uint64_t)> shown)
+                       const Host& host, turns::Member& turns, std::function<void(std::uint64_t)> shown,
+                       const Rooms& rooms)
     : rules_(rules),
       clients_(clients),
       quotas_(quotas),
@@ -39,7 +40,8 @@ LimitsDesk::LimitsDesk(Rules rules, Clients& clients, Quotas& quotas, const Gran
       region_(region),
       host_(host),
       turns_(turns),
-      shown_(std::move(shown)) {
+      shown_(std::move(shown)),
+      rooms_(rooms) {
     restore();
 }
 
@@ -100,7 +102,7 @@ void LimitsDesk::tell(Client& client) const {
         std::uint64_t value = of(client, limit);
         if (limit == Limit::device_memory) value = least(value, of_guest(limit));
         if (limit == Limit::log_text) client.worker->may_say(value);
-        tell_word(client.worker->sheet().limits[index(limit)], value);
+        if (index(limit) < limits_in_sheet) tell_word(client.worker->sheet().limits[index(limit)], value);
     });
     client.bound = false;
 }
@@ -185,7 +187,9 @@ Failure LimitsDesk::change_share(const LimitRequest& request) {
 void LimitsDesk::change(const LimitRequest& request, Client* one, const ucred& by) {
     const Of of_whom = whose(request);
     std::string told;
-    const auto text = [](const AboutLimit& its, std::uint64_t value) { return value ? its.text(value) : "none"; };
+    const auto text = [](const AboutLimit& its, std::uint64_t value) {
+        return value || its.unit == Unit::on_or_off ? its.text(value) : "none";
+    };
     each_limit([&](Limit limit, const AboutLimit& its) {
         const unsigned i = index(limit);
         if (!request.given[i]) return;
@@ -248,6 +252,7 @@ void LimitsDesk::serve(const LimitRequest& request, LimitReply& reply, const ucr
         most = std::max(most, quotas_.held(static_cast<int>(d)));
     }
     reply.use[index(Limit::region_memory)] = grants_.held();
+    reply.use[index(Limit::store_memory)] = rooms_.held();
     reply.use[index(Limit::channels)] = clients_.served();
     clients_.each([&](const Client& client) {
         if (reply.count < std::size(reply.rows)) describe(client, reply.rows[reply.count++]);
@@ -267,7 +272,8 @@ void LimitsDesk::describe(const Client& client, LimitRow& row) const {
     if (!client.worker) return;
     const WorkerProcess& worker = *client.worker;
     row.worker = worker.pid();
-    for (unsigned i = 0; i < limit_count; ++i)
+    row.use[index(Limit::store_memory)] = rooms_.held(client.slot());
+    for (unsigned i = 0; i < limits_in_sheet; ++i)
         if (i != index(Limit::region_memory)) row.use[i] = observe(worker.sheet().use[i]);
     for (const int device : worker.devices()) {  // the GPU of which it has most
         std::uint64_t& most = row.use[index(Limit::device_memory)];

@@ -18,6 +18,7 @@
 #include "host-bridge/bridge/clients.h"
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/quotas.h"
+#include "host-bridge/bridge/rooms.h"
 #include "shm-device/region/host_region.h"
 
 namespace barcuda {
@@ -31,10 +32,11 @@ class LimitsDesk {
     };
     // `shown` receives the size of each GPU as guests see it; 0: its own.
     LimitsDesk(Rules rules, Clients& clients, Quotas& quotas, const Grants& grants, HostRegion& region,
-               const Host& host, turns::Member& turns, std::function<void(std::uint64_t)> shown);
+               const Host& host, turns::Member& turns, std::function<void(std::uint64_t)> shown, const Rooms& rooms);
 
     // ---- what is allowed
     std::uint64_t of(const Client& client, Limit limit) const;
+    const turns::Share& share() const { return rules_.share; }
     std::uint64_t of_guest(Limit limit) const { return rules_.limits.guest[limit]; }
     MemoryLimits memory(const Client& client) const;
     bool may_reserve(std::uint64_t bytes) const;      // of the region, for a later client
@@ -76,6 +78,7 @@ class LimitsDesk {
     const Host& host_;
     turns::Member& turns_;
     const std::function<void(std::uint64_t)> shown_;
+    const Rooms& rooms_;
     turns::Trust trust_;
 };
 

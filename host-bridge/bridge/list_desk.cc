@@ -20,10 +20,26 @@ std::uint64_t queued(const Client& client) {
     return client.worker ? observe(client.worker->sheet().use[static_cast<unsigned>(Limit::work)]) : 0;
 }
 
+SharedMemory shared(const Residents::Totals& its) {
+    return {its.promised, its.out, its.lacks, its.moved_out, its.moved_back, its.waits, its.refusals, its.waited};
+}
+
+void add(SharedMemory& sum, const SharedMemory& more) {
+    sum.promised += more.promised;
+    sum.out += more.out;
+    sum.lacks += more.lacks;
+    sum.moved_out += more.moved_out;
+    sum.moved_back += more.moved_back;
+    sum.waits += more.waits;
+    sum.refusals += more.refusals;
+    sum.waited += more.waited;
+}
+
 }  // namespace
 
 ListDesk::ListDesk(About about, Asks asks, const Clients& clients, const Quotas& quotas, const Grants& grants,
-                   const Totals& totals, const Host& host, const LimitsDesk& limits, const PauseDesk& pauses)
+                   const Totals& totals, const Host& host, const LimitsDesk& limits, const PauseDesk& pauses,
+                   const CardsDesk& cards)
     : about_(std::move(about)),
       asks_(std::move(asks)),
       clients_(clients),
@@ -32,7 +48,8 @@ ListDesk::ListDesk(About about, Asks asks, const Clients& clients, const Quotas&
       totals_(totals),
       host_(host),
       limits_(limits),
-      pauses_(pauses) {}
+      pauses_(pauses),
+      cards_(cards) {}
 
 void ListDesk::serve(const ListRequest& request, ListReply& reply) const {
     if (request.busy) asks_.want_busy();
@@ -56,10 +73,15 @@ void ListDesk::serve(const ListRequest& request, ListReply& reply) const {
     reply.counts = totals_.counts;
     std::ranges::copy(totals_.went, reply.went);
     describe_host(reply, busy);
+    reply.shares_cards = static_cast<bool>(cards_);
+    reply.store = cards_.store();
+    reply.store_held = cards_.store_held();
+    reply.shared = shared(cards_.gone());
     clients_.each([&](Client& client) {
         client.note(grants_.held(client.slot()));
         add(reply.counts, client.record.counts);
         if (!client.record.is_a_client()) client.introduce();  // it watches
+        add(reply.shared, shared(cards_.totals(client.slot())));
         reply.clients += client.worker != nullptr;
         reply.queued += queued(client);
         if (client.slot() < request.from || reply.next) return;
@@ -100,6 +122,7 @@ void ListDesk::describe(const Client& client, ListedClient& row, const Busy* bus
     if (const auto since = pauses_.since(slot))
         row.paused_for = static_cast<std::uint64_t>(
             std::chrono::duration_cast<std::chrono::microseconds>(PauseDesk::Clock::now() - *since).count());
+    row.shared = shared(cards_.totals(slot));
     for (std::size_t d = 0; d < BARCUDA_MAX_DEVICES; ++d)
         row.busy[d] = busy && slot < std::size(busy->clients) ? busy->clients[slot][d] : Busy::unknown;
 }

@@ -10,6 +10,7 @@
 #include "host-bridge/between/list_link.h"
 #include "host-bridge/between/probe.h"
 #include "host-bridge/bridge/books.h"
+#include "host-bridge/bridge/cards_desk.h"
 #include "host-bridge/bridge/clients.h"
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/limits_desk.h"
@@ -36,7 +37,8 @@ class ListDesk {
         std::function<void()> want_busy;                     // asks for that for the next few seconds
     };
     ListDesk(About about, Asks asks, const Clients& clients, const Quotas& quotas, const Grants& grants,
-             const Totals& totals, const Host& host, const LimitsDesk& limits, const PauseDesk& pauses);
+             const Totals& totals, const Host& host, const LimitsDesk& limits, const PauseDesk& pauses,
+             const CardsDesk& cards);
 
     void serve(const ListRequest& request, ListReply& reply) const;
 
@@ -53,6 +55,7 @@ class ListDesk {
     const Host& host_;
     const LimitsDesk& limits_;
     const PauseDesk& pauses_;
+    const CardsDesk& cards_;
 };
 
 }  // namespace barcuda

@@ -88,10 +88,11 @@ void Requests::receive(Client& client) {
     const std::uint64_t number = number_of(message);
     const KeptRequest last = client.request();
     const bool again = number != 0 && number == last.number;
-    const bool waits = again && client.asked, was_answered = again && last.state == KeptRequest::answered;
+    const bool waits = again && (client.asked || desks_.cards.makes_room(client)),
+               was_answered = again && last.state == KeptRequest::answered;
     if ((number != 0 && number < last.number) || waits) return take_from(link);
     if (was_answered && !std::holds_alternative<request::Find>(*request)) {  // which a descriptor may belong to
-        client.repeat(last);
+        if (!std::holds_alternative<request::StoreRoom>(*request)) client.repeat(last);  // restore() has repeated that
         return take_from(link);
     }
     if (again) client.go_on_with(last);
@@ -103,6 +104,7 @@ void Requests::receive(Client& client) {
 std::uint64_t Requests::lent(const Client& client, const BridgeRequest& request) const {
     const std::uint64_t* const device = device_of(request);
     const auto& devices = client.worker->devices();
+    if (std::holds_alternative<request::StoreRoom>(request)) return desks_.cards.next_room(client);
     return device && *device < devices.size() ? desks_.quotas.lent(client.slot(), devices[*device]) : 0;
 }
 
@@ -127,9 +129,10 @@ void Requests::restore(Client& client) {
     client.go_on_with(last);
     std::uint32_t form = 0;
     std::memcpy(&form, last.message, sizeof form);
-    const bool is_grant = form == form_of<request::Grant>();
+    const bool is_grant = form == form_of<request::Grant>(), is_room = form == form_of<request::StoreRoom>();
     if (!half_done) {
         if (is_grant) client.repeat(last);
+        if (is_room) desks_.cards.repeat_room(client, last);
         return;
     }
     const auto request = read_request({last.message, std::min<std::size_t>(last.bytes, sizeof last.message)});
@@ -137,7 +140,8 @@ void Requests::restore(Client& client) {
     const auto& devices = client.worker->devices();
     if (const std::uint64_t* const device = device_of(*request); device && *device < devices.size())
         desks_.quotas.set_lent(client.slot(), devices[*device], last.lent);
-    if (is_grant) serve(client, *request, {}, true);
+    if (is_room) desks_.cards.drop_room(client, last.lent);
+    if (is_grant || is_room) serve(client, *request, {}, true);
 }
 
 void Requests::serve(Client& client, const request::Mapper&, File listener) {
@@ -203,15 +207,15 @@ void Requests::serve(Client& client, const request::Withdraw& asked, File) {
 }
 
 void Requests::serve(Client& client, const request::Look&, File) {
-    client.answer(Answer<request::Look>{.error = CUDA_ERROR_NOT_SUPPORTED});  // this bridge shares no cards
+    client.answer(Answer<request::Look>{.error = desks_.cards.look_now()});
 }
 
-void Requests::serve(Client& client, const request::StoreRoom&, File) {
-    client.answer(Answer<request::StoreRoom>{.error = CUDA_ERROR_NOT_SUPPORTED});
+void Requests::serve(Client& client, const request::StoreRoom& asked, File) {
+    desks_.cards.ask_room(client, asked.bytes);
 }
 
-void Requests::serve(Client& client, const request::StoreBack&, File) {
-    client.answer(Answer<request::StoreBack>{.error = CUDA_ERROR_NOT_SUPPORTED});
+void Requests::serve(Client& client, const request::StoreBack& asked, File) {
+    client.answer(Answer<request::StoreBack>{.error = desks_.cards.take_back(client, asked.number)});
 }
 
 void Requests::answer_mapper(Client& client, short events) {

@@ -4,7 +4,8 @@
 // kernel (cage/mapper.h).
 // Each request is carried out once, whichever bridge answers it: it is written down before it is served, its answer
 // before that is sent, and it stays in the link until then. A bridge that finds it there again knows how far the
-// earlier one came. (A grant can wait, so it leaves the link as soon as it is written down.)
+// earlier one came. (A grant of memory, and a room in the store, can wait: such a request leaves the
+// link as soon as it is written down.)
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "base/message.h"
 #include "host-bridge/between/link.h"
 #include "host-bridge/between/shared.h"
+#include "host-bridge/bridge/cards_desk.h"
 #include "host-bridge/bridge/clients.h"
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/heap_desk.h"
@@ -37,6 +39,7 @@ class Requests {
         Quotas& quotas;
         const LimitsDesk& limits;
         HeapDesk& heap;
+        CardsDesk& cards;
     };
     Requests(Desks desks, Loop& loop) : desks_(desks), loop_(loop) {}
 

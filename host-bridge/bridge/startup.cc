@@ -113,17 +113,36 @@ Failure Startup::open_region() {
     if (Failure e = adopt_region(format)) return e;
     if (!ground_.adopted)
         if (Failure e = make_region(format)) return e;
+    if (Failure e = open_books()) return e;
+    if (options_.doorbell.empty()) return {};
+    if (ground_.doorbell.adopt(options_.doorbell, region.fd(), ground_.kept)) return {};
+    if (Failure e = ground_.doorbell.open(options_.doorbell, region.fd(), ground_.kept)) return e;
+    return options_.access ? options_.access.give(options_.doorbell) : Failure();
+}
+
+// Those that bridges share. The keeper has the open file of the book of cards: this bridge's promises hold until the
+// keeper ends.
+Failure Startup::open_books() {
+    const auto owner = static_cast<std::uint32_t>(ground_.kept ? getppid() : getpid());
     if (options_.share.weight || !options_.turns.empty()) {
-        const auto owner = static_cast<std::uint32_t>(ground_.kept ? getppid() : getpid());
         const std::string book =
             options_.turns.empty() ? fmt::format("/dev/shm/barcuda-turns-{}", geteuid()) : options_.turns;
         if (const Failure e = ground_.turns.join(book, options_.share, owner))
             return fmt::format("the file of turns: {}", e.text());
     }
-    if (options_.doorbell.empty()) return {};
-    if (ground_.doorbell.adopt(options_.doorbell, region.fd(), ground_.kept)) return {};
-    if (Failure e = ground_.doorbell.open(options_.doorbell, region.fd(), ground_.kept)) return e;
-    return options_.access ? options_.access.give(options_.doorbell) : Failure();
+    if (options_.cards.empty()) return {};
+    if (options_.cards == "on") options_.cards = fmt::format("/dev/shm/barcuda-cards-{}", geteuid());
+    constexpr std::string_view prefix = "cards.";
+    cards::Member& cards = ground_.cards;
+    for (const std::string& name : ground_.kept.names(std::string(prefix))) {
+        const auto number = static_cast<std::uint32_t>(std::atoi(name.c_str() + prefix.size()));
+        if (const Failure e = cards.adopt(ground_.kept.take(name), number))
+            return fmt::format("the file of cards: {}", e.text());
+        return {};
+    }
+    if (const Failure e = cards.join(options_.cards, owner)) return fmt::format("the file of cards: {}", e.text());
+    ground_.kept.keep(fmt::format("{}{}", prefix, cards.number()), cards.fd());
+    return {};
 }
 
 // An earlier bridge of this keeper was killed. What it served goes on, or else all of it ends, as with a bridge that

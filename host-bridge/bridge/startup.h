@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/failure.h"
+#include "host-bridge/between/cards.h"
 #include "host-bridge/between/device_choice.h"
 #include "host-bridge/between/probe.h"
 #include "host-bridge/between/turns.h"
@@ -32,6 +33,7 @@ struct Ground {
     Ledger ledger;
     Doorbell doorbell;
     turns::Member turns;
+    cards::Member cards;
     cage::Plan cage;  // for each worker
     Host host;
     rlimit files{};  // the limit of open files that the bridge was given: workers get it
@@ -61,6 +63,7 @@ class Startup {
   private:
     Failure adopt_region(const Format& format);
     Failure make_region(const Format& format);
+    Failure open_books();
     Failure plan_cage(const std::function<void()>& meanwhile = {});
     Failure start_first(Launcher& launcher, Pool& pool);
 

@@ -43,6 +43,12 @@ std::string read(const std::string& value, std::uint64_t& number) {
     return number == 0 ? "0 is not accepted: the least is 1, and none removes the limit" : "";
 }
 
+std::string read(const AboutLimit& its, const std::string& value, std::uint64_t& number) {
+    if (its.unit != Unit::on_or_off) return read(value, number);
+    number = value == "on";
+    return value == "on" || value == "off" ? "" : "it is on or off";
+}
+
 // Reads the guest's weight or priority.
 std::string read_share(const std::string& name, const std::string& value, LimitRequest& request) {
     if (name == "priority") {
@@ -89,13 +95,16 @@ Failure parse(const std::string& word, bool of_one, LimitRequest& request) {
             const auto of = of_one               ? LimitRequest::one_clients
                             : whose == Of::guest ? LimitRequest::the_guests
                                                  : LimitRequest::each_clients;
-            change(of, read(value, request.values[i]));
+            change(of, read(its, value, request.values[i]));
         }
     });
     return found ? error : error + names;
 }
 
 Json json_of(std::uint64_t limit) { return limit ? Json(limit) : Json(); }
+Json json_of(const AboutLimit& its, std::uint64_t limit) {
+    return its.unit == Unit::on_or_off ? Json(limit != 0) : json_of(limit);
+}
 
 // Empty: the VM takes no turns.
 std::string_view priority_of(const LimitReply& reply) {
@@ -107,8 +116,9 @@ void print_json(const LimitReply& reply) {
     Json all;
     each_limit([&](Limit limit, const AboutLimit& its) {
         const auto i = static_cast<unsigned>(limit);
-        if (its.is(Of::guest)) all["guest"][its.name()] = {{"limit", json_of(reply.guest[i])}, {"use", reply.use[i]}};
-        if (its.is(Of::client)) all["each_client"][its.name()] = json_of(reply.client[i]);
+        if (its.is(Of::guest))
+            all["guest"][its.name()] = {{"limit", json_of(its, reply.guest[i])}, {"use", reply.use[i]}};
+        if (its.is(Of::client)) all["each_client"][its.name()] = json_of(its, reply.client[i]);
     });
     const std::string_view priority = priority_of(reply);
     all["time"] = {{"weight", json_of(reply.share.weight)}, {"priority", priority.empty() ? Json() : Json(priority)}};
@@ -119,7 +129,7 @@ void print_json(const LimitReply& reply) {
             const auto i = static_cast<unsigned>(limit);
             if (its.is(Of::client))
                 client["limits"][its.name()] = {
-                    {"limit", json_of(row.limits[i])}, {"own", row.own[i]}, {"use", row.use[i]}};
+                    {"limit", json_of(its, row.limits[i])}, {"own", row.own[i]}, {"use", row.use[i]}};
         });
         all["clients"].push_back(client);
     }
@@ -129,8 +139,9 @@ void print_json(const LimitReply& reply) {
 void print_table(const LimitReply& reply) {
     const auto line = [](const std::string& whose, const AboutLimit& its, std::uint64_t use, std::uint64_t limit,
                          bool own) {
-        fmt::print("{:<28} {:<15} {:>10} {:>10}{}\n", whose, its.name(), its.is_rate() ? "-" : its.text(use),
-                   limit ? its.text(limit) : "-", own ? " *" : "");
+        fmt::print("{:<28} {:<15} {:>10} {:>10}{}\n", whose, its.name(),
+                   its.is_rate() || its.unit == Unit::on_or_off ? "-" : its.text(use), limit ? its.text(limit) : "-",
+                   own ? " *" : "");
     };
     fmt::print("{:<28} {:<15} {:>10} {:>10}\n", "", "", "in use", "limit");
     each_limit([&](Limit limit, const AboutLimit& its) {
@@ -202,7 +213,7 @@ void add_limit(App& app) {
     command.add_option(
         "LIMIT", options->changes,
         "NAME=VALUE: a new limit, or none; K, M, G are understood: client-device-memory=2G (of each client), "
-        "guest-channels=8, and "
+        "guest-channels=8, guest-memory-pinned=on, and "
         "with --client or --channel device-memory=2G; of the guest also weight=300, priority=high. docs/limits.md has "
         "all");
 }

@@ -35,6 +35,13 @@ void add_bridge_options(Command command, OwnBridgeOptions& options) {
                     "driver: cuMemAlloc is the driver's (the default); blocks: the host's side maps device memory "
                     "itself (docs/using-your-own-vm.md)")
         .is_member({"driver", "blocks"});
+    command.add_option("--cards", options.cards,
+                       "share the GPU's memory with other bridges that do: on, off, or the file that they share; needs "
+                       "--device-memory blocks (docs/oversubscription.md)");
+    command.add_option("--store", options.store, "host memory for what leaves a shared GPU; with K, M or G");
+    command.add_option("--store-ready", options.store_ready, "how much of it is prepared ahead");
+    command.add_option("--wait", options.wait, "seconds that a program waits for memory of a shared GPU, at most");
+    command.add_option("--card-reserve", options.card_reserve, "bytes of a shared GPU that no program gets");
     add_size(command, "--region-size", options.region_size,
              "bytes of shared memory, a power of two; K, M, G are understood");
 }
@@ -71,6 +78,13 @@ std::vector<std::string> bridge_words(const Installation& here, const std::strin
     if (!o.no_cage.empty()) words.insert(words.end(), {"--no-cage", o.no_cage});
     if (!o.cage.empty()) words.insert(words.end(), {"--cage", o.cage});
     if (!o.device_memory.empty()) words.insert(words.end(), {"--device-memory", o.device_memory});
+    const std::pair<const char*, const std::string&> shared[] = {{"--cards", o.cards},
+                                                                 {"--store", o.store},
+                                                                 {"--store-ready", o.store_ready},
+                                                                 {"--wait", o.wait},
+                                                                 {"--card-reserve", o.card_reserve}};
+    for (const auto& [option, value] : shared)
+        if (!value.empty()) words.insert(words.end(), {option, value});
     if (!o.gpus.empty()) words.insert(words.end(), {"--gpus", o.gpus});
     return words;
 }

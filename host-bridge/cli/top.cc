@@ -104,11 +104,11 @@ Picture draw(const View& view, const Since& since, const SortOrder& order) {
         with({"VM", ">CH", ">PID", "USER", "PROGRAM", ">AGE", ">GPU", ">MEMORY", ">REGION"}, headings_of_rates)};
     for (const ClientLine& r : rows) {
         const watch::Client& c = *r.client;
-        clients.push_back(
-            with({r.bridge->name, std::to_string(c.channel), std::to_string(c.pid), c.user.empty() ? "?" : c.user,
-                  c.program.substr(0, 24), age(c.age), c.paused_for > 0 ? c.state : percent(c.all_busy()),
-                  size(c.all_device_memory()), size(c.region_memory)},
-                 words_of(r.rates, c.queued)));
+        clients.push_back(with(
+            {r.bridge->name, std::to_string(c.channel), std::to_string(c.pid), c.user.empty() ? "?" : c.user,
+             c.program.substr(0, 24), age(c.age), c.paused_for > 0 || c.shared.lacks ? c.state : percent(c.all_busy()),
+             size(c.all_device_memory()), size(c.region_memory)},
+            words_of(r.rates, c.queued)));
     }
     picture.bridges = columns(bridges);
     picture.clients = columns(clients);

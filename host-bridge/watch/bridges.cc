@@ -46,6 +46,9 @@ Client client_of(const ListedClient& row, std::uint64_t now, unsigned gpus) {
     c.user = text(row.user);
     c.age = seconds_between(row.since, now);
     c.state = name_of(row.paused);
+    c.shared = row.shared;
+    if (row.paused == Paused::running && c.shared.lacks) c.state = "waits";
+    else if (row.paused == Paused::running && c.shared.out) c.state = "out";
     c.paused_for = double(row.paused_for) / 1e6;
     c.region_memory = row.region_memory;
     c.most_region_memory = row.most_region_memory;
@@ -74,6 +77,10 @@ Bridge bridge_of(const ListReply& reply, const ucred& who) {
     b.region_size = reply.region_size;
     b.region_heap = reply.region_heap;
     b.region_held = reply.region_held;
+    b.shares_cards = reply.shares_cards;
+    b.store = reply.store;
+    b.store_held = reply.store_held;
+    b.shared = reply.shared;
     b.channels = reply.channels;
     b.warm = reply.warm;
     b.clients = reply.clients;

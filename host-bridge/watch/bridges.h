@@ -31,11 +31,14 @@ struct Client {
     int worker = 0;                 // pid; 0: none
     std::string program, user;      // in the guest
     double age = 0;                 // seconds
-    std::string state;              // running, held, away ... (pause_states.h)
+    // running, held, away ... (pause_states.h); of one that is not paused, on a shared card: waits (for memory), out
+    // (some of its memory is in the store)
+    std::string state;
     double paused_for = 0;          // seconds since it was held or moved away; 0: it runs
     std::uint64_t region_memory = 0, most_region_memory = 0, most_device_memory = 0, queued = 0;
     std::vector<std::uint64_t> device_memory;  // by GPU
     std::vector<Percent> busy;                 // by GPU
+    SharedMemory shared{};
     Counts counts{};
 
     std::uint64_t all_device_memory() const;
@@ -54,6 +57,9 @@ struct Bridge {
     std::uint64_t clients = 0, came = 0, queued = 0;
     std::array<std::uint64_t, all_ends> went{};
     Counts counts{};  // of all clients, also those that have ended
+    bool shares_cards = false;
+    std::uint64_t store = 0, store_held = 0;  // bytes
+    SharedMemory shared{};                    // of all clients, also those that have ended
     std::vector<Gpu> gpus;
     std::vector<Client> rows;  // clients, and processes that only ask for the state of the GPUs
 };

@@ -29,6 +29,13 @@ Json json_of(const Rates& r) {
               {"on_device", r.copied[Counts::on_device]}}}};
 }
 
+Json json_of(const SharedMemory& its) {
+    return {{"promised", its.promised},     {"out", its.out},
+            {"lacks", its.lacks},           {"moved_out", its.moved_out},
+            {"moved_back", its.moved_back}, {"waits", its.waits},
+            {"refusals", its.refusals},     {"waited_seconds", double(its.waited) / 1e9}};
+}
+
 Json json_of(const Client& c) {
     Json json = {{"channel", c.channel}, {"pid", c.pid}, {"user", c.user}, {"program", c.program}};
     json["worker"] = c.worker ? Json(c.worker) : Json();
@@ -42,6 +49,7 @@ Json json_of(const Client& c) {
     json["queued"] = c.queued;
     json["busy_percent"] = Json::array();
     for (const Percent& busy : c.busy) json["busy_percent"].push_back(json_of(busy));
+    json["shared_memory"] = json_of(c.shared);
     json["counts"] = json_of(c.counts);
     return json;
 }
@@ -69,6 +77,9 @@ Json json_of(const View& view, const Since* since) {
                                     {"memory", gpu.memory},
                                     {"held", gpu.held},
                                     {"busy_percent", json_of(gpu.busy)}});
+        json["shares_cards"] = b.shares_cards;
+        json["store"] = {{"size", b.store}, {"held", b.store_held}};
+        json["shared_memory"] = json_of(b.shared);
         json["counts"] = json_of(b.counts);
         if (since) json["a_second"] = json_of(since->of(b));
         json["clients"] = Json::array();

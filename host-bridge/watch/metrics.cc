@@ -67,6 +67,31 @@ constexpr CopyCounter copy_counters[] = {
      "Bytes copied, by direction, without those of graphs.", &Counts::copied},
 };
 
+// What bridges and clients have of shared cards.
+struct SharedRow {
+    const char *type, *of_bridge, *of_client, *help;
+    std::uint64_t SharedMemory::*value;
+    double unit = 1;
+};
+constexpr SharedRow shared_rows[] = {
+    {"gauge", "barcuda_promised_bytes", "barcuda_client_promised_bytes",
+     "Memory of shared GPUs that clients have there, or may take.", &SharedMemory::promised},
+    {"gauge", "barcuda_out_bytes", "barcuda_client_out_bytes", "Device memory that is in the store.",
+     &SharedMemory::out},
+    {"gauge", "barcuda_lacking_bytes", "barcuda_client_lacking_bytes", "Memory of shared GPUs that clients wait for.",
+     &SharedMemory::lacks},
+    {"counter", "barcuda_moved_out_bytes_total", "barcuda_client_moved_out_bytes_total",
+     "Device memory that has left shared GPUs.", &SharedMemory::moved_out},
+    {"counter", "barcuda_moved_back_bytes_total", "barcuda_client_moved_back_bytes_total",
+     "Device memory that has come back to them.", &SharedMemory::moved_back},
+    {"counter", "barcuda_memory_waits_total", "barcuda_client_memory_waits_total",
+     "Times that clients have waited for memory of shared GPUs.", &SharedMemory::waits},
+    {"counter", "barcuda_memory_refusals_total", "barcuda_client_memory_refusals_total",
+     "Times that they were refused it.", &SharedMemory::refusals},
+    {"counter", "barcuda_memory_waited_seconds_total", "barcuda_client_memory_waited_seconds_total",
+     "For how long they have waited for it.", &SharedMemory::waited, 1e9},
+};
+
 class Text {
   public:
     explicit Text(const View& view) : view_(view) {}
@@ -113,6 +138,15 @@ class Text {
             for (const Bridge& b : view_.bridges)
                 for (unsigned end = 0; end < all_ends; ++end)
                     family.series({{"vm", b.name}, {"how", ends[end]}}, b.went[end]);
+        }
+        gauge("barcuda_store_bytes", "Host memory for what leaves shared GPUs.",
+              [](const Bridge& b) { return b.store; });
+        gauge("barcuda_store_held_bytes", "Host memory of the store that clients have.",
+              [](const Bridge& b) { return b.store_held; });
+        for (const SharedRow& r : shared_rows) {
+            Family family(text_, r.type, r.of_bridge, r.help);
+            for (const Bridge& b : view_.bridges)
+                if (b.shares_cards) family.series({{"vm", b.name}}, shown(r, b.shared));
         }
         for (const Counter& c : counters) {
             Family family(text_, "counter", c.of_bridge, c.help);
@@ -165,6 +199,10 @@ class Text {
                  for (std::size_t d = 0; d < c.busy.size(); ++d)
                      if (c.busy[d]) f.series(with(l, "gpu", std::to_string(d)), *c.busy[d] / 100.0);
              });
+        for (const SharedRow& r : shared_rows)
+            each(r.type, r.of_client, r.help, [&](Family& f, const Labels& l, const Bridge& b, const Client& c) {
+                if (b.shares_cards) f.series(l, shown(r, c.shared));
+            });
         for (const Counter& counter : counters)
             each("counter", counter.of_client, counter.help,
                  [&](Family& f, const Labels& l, const Bridge&, const Client& c) {
@@ -181,6 +219,10 @@ class Text {
     std::string take() { return std::move(text_); }
 
   private:
+    static std::string shown(const SharedRow& row, const SharedMemory& its) {
+        return row.unit == 1 ? std::to_string(its.*row.value)
+                             : fmt::format("{:.3f}", static_cast<double>(its.*row.value) / row.unit);
+    }
     void gpus() {
         const auto each = [&](const char* name, const char* help, auto value) {
             Family family(text_, "gauge", name, help);

@@ -46,7 +46,7 @@ TEST_F(LimitsDeskTest, WhatWasChangedHoldsForTheNextBridgeToo) {
     rules.guest[Limit::channels] = 3;
     const auto begin = [&] {
         limits.emplace(LimitsDesk::Rules{rules, share, &book}, *clients, quotas, *grants, host, gpus, turns,
-                       [](std::uint64_t) {});
+                       [](std::uint64_t) {}, *rooms);
     };
     begin();
     EXPECT_EQ(limits->of_guest(Limit::channels), 3u) << "nothing was changed";

@@ -25,7 +25,7 @@ struct ListDeskTest : test::DesksTest {
             ListDesk::About{"vm1", "/the/region", true, host.shape(), {}},
             ListDesk::Asks{[] { return true; }, [] { return 3u; },
                            [this](auto) { return busy_is_known ? &busy : nullptr; }, [this] { ++wanted; }},
-            *clients, quotas, *grants, totals, gpus, *limits, *pauses);
+            *clients, quotas, *grants, totals, gpus, *limits, *pauses, *cards);
     }
     const ListReply& ask(const ListRequest& request = {}) {
         *reply = {};

@@ -79,7 +79,7 @@ struct RestoreTest : test::DesksTest {
             WarmOptions{.least = 0}, loop, [this](const std::vector<int>& devices) { return start(devices); },
             [this](Grants::Run run) { grants->release(run); });
         acceptor.emplace(*clients, *pool, *limits, *heap, gpus, own_totals, [] { return false; });
-        requests.emplace(Requests::Desks{*clients, *grants, *own_shared, *own_quotas, *limits, *heap}, loop);
+        requests.emplace(Requests::Desks{*clients, *grants, *own_shared, *own_quotas, *limits, *heap, *cards}, loop);
     }
     std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices) {
         auto worker = test::start_worker(script, devices);

@@ -16,12 +16,14 @@
 #include <vector>
 
 #include "host-bridge/bridge/acceptor.h"
+#include "host-bridge/bridge/cards_desk.h"
 #include "host-bridge/bridge/clients.h"
 #include "host-bridge/bridge/heap_desk.h"
 #include "host-bridge/bridge/limits_desk.h"
 #include "host-bridge/bridge/pause_desk.h"
 #include "host-bridge/bridge/pool.h"
 #include "host-bridge/bridge/requests.h"
+#include "host-bridge/bridge/rooms.h"
 #include "shm-device/queue/sync.h"
 #include "tests/unit/support/region_fixture.h"
 #include "tests/unit/support/shell_worker.h"
@@ -45,7 +47,9 @@ class DesksTest : public RegionTest {
     LimitOptions rules;
     turns::Share share;
     turns::Member turns;
+    cards::Member book;  // of shared cards: open it before SetUp(), or none is shared
     Quotas quotas;
+    std::optional<Rooms> rooms;
     Totals totals;
     Shared shared{2};
     std::optional<Grants> grants;
@@ -55,6 +59,7 @@ class DesksTest : public RegionTest {
     std::optional<HeapDesk> heap;
     std::optional<Acceptor> acceptor;
     std::optional<PauseDesk> pauses;
+    std::optional<CardsDesk> cards;
     std::optional<Requests> requests;
     std::string script = idle;  // what a worker runs
     bool can_start = true;
@@ -67,14 +72,18 @@ class DesksTest : public RegionTest {
         gpus.devices.all.resize(2);
         for (barcuda_device& device : gpus.devices.all) device.total_memory = GiB;
         gpus.every = {0, 1};
+        rooms.emplace(book.fd() < 0 ? 0 : GiB, 0, host.shape().channel_count);
         grants.emplace(host.shape(), host.host_grants(), [](std::uint64_t, std::uint64_t) {});
         clients.emplace(host, Clients::Books{*grants, shared, quotas, totals}, -1, "",
                         [this](std::uint32_t slot, pid_t worker) {
                             roster.emplace_back(slot, worker);
-                            if (worker == 0) pauses->forget(slot);
+                            if (worker != 0) return;
+                            pauses->forget(slot);
+                            cards->forget(slot);
                         });
-        limits.emplace(LimitsDesk::Rules{rules, share}, *clients, quotas, *grants, host, gpus, turns,
-                       [this](std::uint64_t bytes) { shown = bytes; });
+        limits.emplace(
+            LimitsDesk::Rules{rules, share}, *clients, quotas, *grants, host, gpus, turns,
+            [this](std::uint64_t bytes) { shown = bytes; }, *rooms);
         pool.emplace(
             WarmOptions{.least = 0}, loop, [this](const std::vector<int>& devices) { return start(devices); },
             [this](Grants::Run run) { grants->release(run); });
@@ -82,7 +91,9 @@ class DesksTest : public RegionTest {
         acceptor.emplace(*clients, *pool, *limits, *heap, gpus, totals, [] { return false; });
         pauses.emplace(PauseDesk::Monitor{[](auto) { return nullptr; }, [] {}, [] { return false; }}, *clients, shared,
                        quotas, *limits, gpus, false);
-        requests.emplace(Requests::Desks{*clients, *grants, shared, quotas, *limits, *heap}, loop);
+        cards.emplace(book, *rooms, CardsDesk::Terms{.reserve = 0},
+                      CardsDesk::Monitor{[](auto) { return nullptr; }, [] {}}, *clients, *limits, gpus);
+        requests.emplace(Requests::Desks{*clients, *grants, shared, quotas, *limits, *heap, *cards}, loop);
     }
     std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices) {
         if (!can_start) {
