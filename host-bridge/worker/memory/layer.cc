@@ -405,13 +405,16 @@ class Memory : public Residence::Memory {
         std::uint64_t number = 0,
                       got = std::min((bytes + most_of_a_piece - 1) / most_of_a_piece * most_of_a_piece, most);
         File file;
-        if (granter_.store_room(number, got, file) != CUDA_SUCCESS || !file || got == 0) return false;
+        const std::uint64_t asked = got;
+        CUresult r = granter_.store_room(number, got, file);
+        if (r != CUDA_SUCCESS && asked > most_of_a_piece) r = granter_.store_room(number, got = most_of_a_piece, file);
+        if (r != CUDA_SUCCESS || !file || got == 0) return false;
         void* const at = mmap(nullptr, got, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd(), 0);
         if (at == MAP_FAILED) {
             granter_.give_store_back(number);
             return false;
         }
-        if (const CUresult r = real.cuMemHostRegister_v2(at, got, CU_MEMHOSTREGISTER_PORTABLE); r != CUDA_SUCCESS)
+        if (r = real.cuMemHostRegister_v2(at, got, CU_MEMHOSTREGISTER_PORTABLE); r != CUDA_SUCCESS)
             log::warn("room in the store is not registered, and will be slow: {}", real.error_name(r));
         store_.add_room(number, static_cast<std::byte*>(at), got);
         return true;

@@ -102,31 +102,36 @@ CUresult Store::put_out(std::span<const std::uint64_t> blocks, std::uint64_t wan
         }
         places.clear();
     };
-    for (const std::uint64_t address : blocks) {
-        const Block& block = blocks_.at(address);
-        std::uint64_t at = address + block.bytes;
-        for (std::size_t piece = block.pieces.size(); piece-- != 0 && begun < wanted && r == CUDA_SUCCESS;) {
-            const std::uint64_t its = block.pieces[piece].bytes;
-            at -= its;
-            if (!blocks_.may_leave(block, piece)) continue;
-            std::byte* host = take({address, piece}, its);
-            if (!host && grows) {
-                grows = grow_(std::max(its, wanted - begun));
-                host = take({address, piece}, its);
-            }
-            if (!host) continue;  // a smaller piece may find room
-            copying.emplace_back(address, piece);
-            begun += its;
-            in_batch += its;
-            r = copies_.to_host(host, at, its);
-            if (r != CUDA_SUCCESS || in_batch < batch) continue;
-            r = copies_.end_batch();
-            if (r == CUDA_SUCCESS) leave(copied);
-            copied.insert(copied.end(), copying.begin(), copying.end());
-            copying.clear();
-            in_batch = 0;
+    const auto move = [&](std::uint64_t address, std::size_t piece, std::uint64_t at, std::uint64_t its) {
+        std::byte* host = take({address, piece}, its);
+        if (!host && grows) {
+            grows = grow_(std::max(its, wanted - begun));
+            host = take({address, piece}, its);
         }
-    }
+        if (!host) return;  // a smaller piece may find room
+        copying.emplace_back(address, piece);
+        begun += its;
+        in_batch += its;
+        r = copies_.to_host(host, at, its);
+        if (r != CUDA_SUCCESS || in_batch < batch) return;
+        r = copies_.end_batch();
+        if (r == CUDA_SUCCESS) leave(copied);
+        copied.insert(copied.end(), copying.begin(), copying.end());
+        copying.clear();
+        in_batch = 0;
+    };
+    for (const bool exact : {true, false})  // first those that are not more than what is wanted
+        for (const std::uint64_t address : blocks) {
+            const Block& block = blocks_.at(address);
+            std::uint64_t at = address + block.bytes;
+            for (std::size_t piece = block.pieces.size(); piece-- != 0 && begun < wanted && r == CUDA_SUCCESS;) {
+                const std::uint64_t its = block.pieces[piece].bytes;
+                at -= its;
+                const bool fits = !exact || its <= wanted - begun;
+                if (fits && blocks_.may_leave(block, piece) && !pieces_.contains({address, piece}))
+                    move(address, piece, at, its);
+            }
+        }
     // Also after a failure: the copies that were begun write into the room.
     if (const CUresult finished = copies_.finish(); r == CUDA_SUCCESS) r = finished;
     for (auto* places : {&copied, &copying})

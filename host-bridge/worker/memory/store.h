@@ -74,8 +74,8 @@ class Store {
     std::uint64_t free() const;  // in all parts, not in one piece
 
     // ---- moves
-    // Moves pieces of these blocks to the host, of each block the last one first, until `wanted` bytes or more have
-    // left, or all that may leave and that there is room for. `moved`: how many bytes, also after a failure.
+    // Moves pieces of these blocks to the host, of each block the last one first, until `wanted` bytes or a little more
+    // have left, or all that may leave and that there is room for. `moved`: how many bytes, also after a failure.
     CUresult put_out(std::span<const std::uint64_t> blocks, std::uint64_t wanted, std::uint64_t& moved);
     // Moves all that is out of these blocks back. When the GPU has no room for all of it, some of it may be back.
     CUresult bring_back(std::span<const std::uint64_t> blocks);
