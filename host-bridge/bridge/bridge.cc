@@ -47,6 +47,7 @@ Failure Bridge::start() {
     if (Failure e = startup.start_driver(desks_->launcher, desks_->pool)) return e;
     if (Failure e = startup.open_to_tools()) return e;
     if (Failure e = startup.publish_devices()) return e;
+    desks_->cards.begin();
     const std::string& expected = ground_.options.expected;
     desks_->pool.expect(expected.empty() ? ground_.host.every : devices_seen(ground_.host.devices, expected.c_str()));
     return {};

@@ -87,14 +87,18 @@ CardsDesk::CardsDesk(cards::Member& book, Rooms& rooms, const Terms& terms, Moni
       book_(book),
       rooms_(rooms),
       policy_(terms.rules),
+      reserve_(terms.reserve),
+      kept_(kept),
       clients_(clients),
       limits_(limits),
-      host_(host) {
-    if (book.fd() < 0) return;
-    residents_.emplace(book, policy_, cards_of(host), terms.reserve,
+      host_(host) {}
+
+void CardsDesk::begin() {
+    if (book_.fd() < 0) return;
+    residents_.emplace(book_, policy_, cards_of(host_), reserve_,
                        Residents::Facts{[this](int card) { return in_use(card); },
                                         [this](std::uint32_t slot) { return rooms_.held(slot); }},
-                       kept);
+                       kept_);
 }
 
 Failure CardsDesk::listen(Loop& loop) {

@@ -57,10 +57,11 @@ class CardsDesk {
         residency::Rules rules{};
         residency::Bytes reserve = cards::usual_reserve;
     };
-    // Without an open book no card is shared.
     CardsDesk(cards::Member& book, Rooms& rooms, const Terms& terms, Monitor monitor, const Clients& clients,
               const LimitsDesk& limits, const Host& host, Part<KeptResidents> kept = {});
 
+    // When the bridge's devices are known. Without an open book no card is shared.
+    void begin();
     explicit operator bool() const { return residents_.has_value(); }
     // Starts the threads, and listens to them.
     Failure listen(Loop& loop);
@@ -107,6 +108,8 @@ class CardsDesk {
     cards::Member& book_;
     Rooms& rooms_;
     const residency::Policy policy_;
+    const residency::Bytes reserve_;
+    const Part<KeptResidents> kept_;
     const Clients& clients_;
     const LimitsDesk& limits_;
     const Host& host_;

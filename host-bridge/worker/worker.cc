@@ -306,7 +306,9 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
     Layers layers(driver);
     static SessionsWork& gpu = *new SessionsWork(session);
     std::span<CardPlace> cards;
-    if (prepared.shares_cards) cards = std::span(sheet.cards).first(std::min(prepared.devices, Sheet::most_cards));
+    int devices = 0;  // a bridge's first worker finds out
+    if (prepared.shares_cards && driver.cuDeviceGetCount(&devices) == CUDA_SUCCESS)
+        cards = std::span(sheet.cards).first(std::min(static_cast<unsigned>(devices), Sheet::most_cards));
     if (blocks) layers.put(Layer::memory, [&](Driver& table) { allocate_in_blocks(table, granter, gpu, cards); });
     layers.put(Layer::quota, [&](Driver& table) {
         enforce_quota(table, granter, session.allowance(), own_memory(table, prepared.cage.software));

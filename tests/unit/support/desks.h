@@ -93,6 +93,7 @@ class DesksTest : public RegionTest {
                        quotas, *limits, gpus, false);
         cards.emplace(book, *rooms, CardsDesk::Terms{.reserve = 0},
                       CardsDesk::Monitor{[](auto) { return nullptr; }, [] {}}, *clients, *limits, gpus);
+        cards->begin();
         requests.emplace(Requests::Desks{*clients, *grants, shared, quotas, *limits, *heap, *cards}, loop);
     }
     std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices) {
