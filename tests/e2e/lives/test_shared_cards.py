@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bridges that share a card (--cards): their clients together have three times its memory, and each computes what it always does, while
+bridges, workers and clients are killed. More: BARCUDA_TEST_MINUTES=30."""
+import fcntl
+import json
+import os
+import random
+import re
+import signal
+import struct
+import time
+
+import pytest
+
+from e2e.flat import BARCUDA, BRIDGE, BUILD, needs_soft, run, succeed, until
+from e2e.lives.test_keeper import kill_bridge
+
+pytestmark = needs_soft("needs a card of 512 MiB")
+
+MINUTES = float(os.environ.get("BARCUDA_TEST_MINUTES", "0.15"))
+MIB = 1 << 20
+CARD = {"BARCUDA_SOFT_MEMORY": "512M"}
+CROWD = BUILD / "e2e/crowd"
+
+
+class Book:
+    """The file of cards (host-bridge/between/cards.h), as another process of the user sees it."""
+    HEAD, BRIDGE, CARD, ROW = struct.Struct("<QII"), struct.Struct("<IIQ"), struct.Struct("<16sIIQ"), struct.Struct("<6I10Q")
+
+    def __init__(self, path):
+        self.path = path
+
+    def rows(self):
+        """(bridge, slot, promised, out, wanted) of each client."""
+        data, found = self.path.read_bytes(), []
+        at = self.HEAD.size + 64 * self.BRIDGE.size
+        for _ in range(16):
+            at += self.CARD.size
+            for _ in range(256):
+                member, slot, *_, promised, out, wanted = self.ROW.unpack_from(data, at)[:9]
+                if member:
+                    found.append((member - 1, slot, promised, out, wanted))
+                at += self.ROW.size
+        assert at == len(data), "the book has another form"
+        return found
+
+    def promised(self):
+        return sum(row[2] for row in self.rows())
+
+
+class Card:
+    """Bridges that share a card, by a book of their own."""
+
+    def __init__(self, regions, folder):
+        self.regions, self.book, self.sides = regions, Book(folder / "cards"), []
+
+    def side(self, *options, store="2G"):
+        region = self.regions()
+        region.serve("--warm", "0", "--device-memory", "blocks", "--cards", self.book.path, "--store", store, "--card-reserve", "16M",
+                     "--name", f"side{len(self.sides)}", *options, env=CARD)
+        self.sides.append(region)
+        return region
+
+
+@pytest.fixture
+def card(regions, scratch):
+    return Card(regions, scratch)
+
+
+def crowd(region, name, mib, rounds, rest=20):
+    return region.background(name, CROWD, mib, rounds, random.randrange(1, 1 << 30), rest)
+
+
+def shared(region):
+    """What `barcuda ps` says of the bridge's shared memory."""
+    for bridge in json.loads(succeed(BARCUDA, "ps", "--json"))["bridges"]:
+        if bridge["region"] == str(region.path):
+            return bridge
+    raise AssertionError(f"no bridge of {region.path}")
+
+
+def nobody_has_anything(card):
+    until(lambda: not card.book.rows(), lambda: f"the book is empty: {card.book.rows()}")
+    for side in card.sides:
+        until(lambda: shared(side)["store"]["held"] == 0, lambda: f"the store is empty: {shared(side)['store']}")
+
+
+def test_six_clients_of_three_bridges_have_three_times_the_cards_memory(card):
+    sides = [card.side() for _ in range(3)]
+    clients = [crowd(side, f"client{i}", 256, 12) for side in sides for i in range(2)]
+    for client in clients:
+        assert client.wait() == 0 and "right" in client.out, f"{client}{[side.log for side in sides]}"
+    nobody_has_anything(card)
+    assert sum(shared(side)["shared_memory"]["moved_out"] for side in sides) > 0
+
+
+def test_a_kill_of_anything_costs_no_other_client_a_byte(card):
+    sides = [card.side() for _ in range(3)]
+    started, clients, killed = 0, [], {"bridge": 0, "worker": 0, "client": 0}
+    end = time.monotonic() + 60 * MINUTES
+    spared = [crowd(side, "spared", 200, 20 + int(400 * MINUTES)) for side in sides]
+    while time.monotonic() < end:
+        clients = [client for client in clients if client.runs()]
+        while len(clients) < 3:
+            side = random.choice(sides)
+            clients.append(crowd(side, f"client{started}", random.randrange(100, 400), random.randrange(1, 12)))
+            clients[-1].side = side
+            started += 1
+        time.sleep(random.random() * 0.6)
+        victim, what = random.choice(clients), random.choice(list(killed))
+        killed[what] += 1
+        if what == "bridge":
+            kill_bridge(random.choice(sides).bridge)
+        elif what == "client":
+            victim.kill()
+        elif found := re.search(rf"worker (\d+): pid {victim.pid},", victim.side.log):
+            try:
+                os.kill(int(found[1]), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        assert card.book.promised() <= 496 * MIB, card.book.rows()
+        for client in clients:
+            assert "not as they were left" not in client.log and "wrong" not in client.out, client
+    for client in spared:
+        assert client.wait() == 0 and "right" in client.out, f"{killed}: {client}{[side.log for side in sides]}"
+    for client in clients:
+        client.wait()
+        assert "not as they were left" not in client.log and "wrong" not in client.out, client
+    nobody_has_anything(card)
+    for side in sides:
+        side.stop()
+
+
+def test_a_client_is_refused_what_a_pinned_guest_has_and_gets_it_later(card):
+    pinned, other = card.side("--guest-memory-pinned", "on"), card.side("--wait", "2")
+    holder = crowd(pinned, "holder", 400, 1_000_000, rest=500)
+    holder.wait_for("working")
+    refused = crowd(other, "refused", 300, 1)
+    assert refused.wait() == 2 and "out of memory" in refused.log, refused
+    other.wait_for_log(r"cards: channel 0: .* of device memory refused after 2\.\d s: the card has no room")
+    assert shared(other)["shared_memory"]["refusals"] == 1
+    succeed(BARCUDA, "limit", "--region", pinned.path, "guest-memory-pinned=off")
+    patient = card.side()
+    served = crowd(patient, "served", 300, 1)
+    assert served.wait() == 0, f"{served}{pinned.log}{patient.log}"
+    holder.kill()
+    nobody_has_anything(card)
+
+
+def test_a_lock_that_is_held_costs_others_time_alone(card):
+    side = card.side()
+    lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+    with open(card.book.path, "r+b") as book:
+        fcntl.fcntl(book, 37, lock)  # F_OFD_SETLK: as a bridge that stands still
+        client = crowd(side, "client", 100, 3)
+        until(lambda: shared(side)["shared_memory"]["lacks"] != 0, "the client waits")
+    assert client.wait() == 0, f"{client}{side.log}"
+    nobody_has_anything(card)
+
+
+def test_memory_stays_where_it_is_without_a_store(card):
+    first, other = card.side(store="0"), card.side("--wait", "2")
+    holder = crowd(first, "holder", 400, 1_000_000, rest=500)
+    holder.wait_for("working")
+    refused = crowd(other, "refused", 300, 1)
+    assert refused.wait() == 2, refused
+    first.wait_for_log("the store has no room for its memory")
+    holder.kill()
+    nobody_has_anything(card)
+
+
+@pytest.mark.parametrize("options, why", [
+    (("--cards", "on"), "--cards needs --device-memory blocks"),
+    (("--cards", "some"), "on, off, or the path of a file"),
+    (("--store", "1G"), "give --cards on, too"),
+    (("--device-memory", "blocks", "--cards", "on", "--store", "1M"), "at least 32 MiB"),
+    (("--device-memory", "blocks", "--cards", "on", "--store", "1G", "--store-ready", "2G"), "a part of --store"),
+    (("--wait", "0"), "--wait"),
+    (("--guest-memory-pinned", "perhaps"), "on or off"),
+])
+def test_wrong_options_are_named(scratch, options, why):
+    ran = run(BRIDGE, "--region", scratch / "region", "--device", "soft", *options)
+    assert ran.status != 0 and why in ran.err, ran
+    assert not (scratch / "region").exists()
