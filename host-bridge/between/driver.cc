@@ -70,6 +70,8 @@ Failure Driver::open(const std::string& name) {
     X(cuCheckpointProcessRestore)
     X(cuCheckpointProcessUnlock)
 #undef X
+    share_card = reinterpret_cast<decltype(share_card)>(dlsym(handle, "barcuda_soft_card"));
+    own_memory = reinterpret_cast<decltype(own_memory)>(dlsym(handle, "barcuda_soft_own_memory"));
     code = reinterpret_cast<decltype(code)>(dlsym(handle, "barcuda_soft_code"));
     if (!cuInit || !cuStreamWriteValue64_v2 || !cuMemHostRegister_v2 || !cuFuncGetParamInfo)
         return library + " is too old: Barcuda needs a CUDA 12.4 driver or newer";

@@ -18,15 +18,16 @@
 
 namespace barcuda {
 
-struct Preparation {                     // bridge -> worker, once, at its start: the first grants of its client
-    std::int32_t bridge;                 // its pid
-    std::uint64_t base;                  // of the region
-    unsigned devices;                    // number of devices that the driver must show
-    bool says_devices;                   // the bridge's first worker: it reports which devices exist (probe.h)
-    bool wrapped;                        // a wrapper runs between the two: it ends when the worker does
-    bool takes_turns;                    // at the GPUs; turns_fd is the book
-    bool shares_cards;                   // by the places in its sheet (CardPlace); needs blocks
-    std::uint32_t group;                 // in the book
+struct Preparation {      // bridge -> worker, once, at its start: the first grants of its client
+    std::int32_t bridge;  // its pid
+    std::uint64_t base;   // of the region
+    unsigned devices;     // number of devices that the driver must show
+    bool says_devices;    // the bridge's first worker: it reports which devices exist (probe.h)
+    bool wrapped;         // a wrapper runs between the two: it ends when the worker does
+    bool takes_turns;     // at the GPUs; turns_fd is the book
+    bool shares_cards;    // by the places in its sheet (CardPlace); needs blocks
+    bool has_soft_card;   // soft_card_fd is a file by which software GPUs of several processes share memory
+    std::uint32_t group;  // in the book
     static constexpr unsigned most = 2;  // a heap's first extents: one for pinned memory, one for malloc's
     struct {
         std::uint64_t offset, bytes;  // bytes 0: none
@@ -237,8 +238,8 @@ static_assert(offsetof(Sheet, orders) == 784);
 // The worker's descriptors have fixed numbers; a wrapper (--worker-wrapper) passes them on. The worker's standard error
 // belongs to the driver (worker/session/output.h): it goes into `into_errors_fd` and comes out at `errors_fd`. The
 // worker's log messages go into a pipe of their own (`log_fd`), which the bridge reads (bridge/worker_log.h). The
-// doorbell and the book of turns are optional.
+// doorbell, the book of turns and the software GPU's file are optional.
 constexpr int region_fd = 3, link_fd = 4, log_fd = 5, errors_fd = 6, sheet_fd = 7, into_errors_fd = 8, doorbell_fd = 9,
-              turns_fd = 10;
+              turns_fd = 10, soft_card_fd = 11;
 
 }  // namespace barcuda

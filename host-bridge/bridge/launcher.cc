@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/bridge/launcher.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
+#include "base/log.h"
 #include "host-bridge/between/link.h"
 #include "shm-device/queue/wire.h"
 
@@ -25,7 +30,12 @@ Launcher::Launcher(const BridgeOptions& options, const HostRegion& region, const
       files_(files),
       kept_(kept),
       reserve_(std::move(reserve)),
-      text_{&options.limits.guest.all[static_cast<unsigned>(Limit::log_text)], {}} {}
+      text_{&options.limits.guest.all[static_cast<unsigned>(Limit::log_text)], {}} {
+    const char* const card = std::getenv("BARCUDA_SOFT_CARD");
+    if (!card || !*card) return;
+    soft_card_ = File(open(card, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!soft_card_) log::warn("BARCUDA_SOFT_CARD: {}: {}", card, strerror(errno));
+}
 
 std::unique_ptr<WorkerProcess> Launcher::start(const std::vector<int>& devices) { return start(devices, false); }
 std::unique_ptr<WorkerProcess> Launcher::start_first() { return start({}, true); }
@@ -58,8 +68,10 @@ Spawn Launcher::what_to_start(const std::vector<int>& devices, bool first) const
         what.wrapped = true;
     }
     what.command.insert(what.command.end(), {"--device-memory", options_.device_memory});
-    what.files = {
-        {region_.fd(), region_fd}, {doorbell_ ? doorbell_.guest() : -1, doorbell_fd}, {turns_.fd(), turns_fd}};
+    what.files = {{region_.fd(), region_fd},
+                  {doorbell_ ? doorbell_.guest() : -1, doorbell_fd},
+                  {turns_.fd(), turns_fd},
+                  {soft_card_.fd(), soft_card_fd}};
     if (devices != host_.every) what.devices = visible_list(host_.devices, devices);
     what.before_cage = first;
     what.cage = &cage_;
@@ -75,6 +87,7 @@ void Launcher::prepare(WorkerProcess& worker, bool first) {
                          worker.wrapped(),
                          turns_.fd() >= 0,
                          !options_.cards.empty(),
+                         soft_card_.fd() >= 0,
                          turns_.group(),
                          {},
                          cage_.order};

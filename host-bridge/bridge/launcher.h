@@ -50,6 +50,7 @@ class Launcher {
     const rlimit& files_;  // how many a worker may have open
     const Kept& kept_;
     const Reserve reserve_;
+    File soft_card_;  // by which software GPUs share their memory (soft-gpu/driver/card.h); none: they do not
     WorkersText text_;
 };
 

@@ -144,6 +144,8 @@ Failure open_driver(Driver& driver, const std::string& library, const Preparatio
                     CUcontext& context, Steps& steps) {
     if (const Failure failure = driver.open(library)) return no_start + failure.text();
     steps.done("library");
+    if (prepared.has_soft_card && driver.share_card && !driver.share_card(soft_card_fd))
+        return no_start + "it cannot use the file of BARCUDA_SOFT_CARD";
     if (CUresult r = driver.cuInit(0); r != CUDA_SUCCESS) return no_start + "cuInit: " + driver.error_name(r);
     steps.done("cuInit");
     int count = 0;
@@ -181,7 +183,7 @@ std::jthread take_pages(Extents& extents, const Preparation& prepared) {
 int catch_output() {
     int pipe[2];
     if (pipe2(pipe, O_CLOEXEC) != 0) return -1;
-    const int from = fcntl(pipe[0], F_DUPFD_CLOEXEC, turns_fd + 1);
+    const int from = fcntl(pipe[0], F_DUPFD_CLOEXEC, soft_card_fd + 1);
     dup2(pipe[1], STDOUT_FILENO);
     close(pipe[0]);
     close(pipe[1]);

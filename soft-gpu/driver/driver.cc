@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "shm-device/cuda/visible_devices.h"
+#include "soft-gpu/driver/card.h"
 #include "soft-gpu/driver/context.h"
 #include "soft-gpu/driver/pool.h"
 
@@ -86,7 +87,6 @@ Settings Settings::from_environment() {
                  std::string("BARCUDA_SOFT_MEMORY=") + text + ": at least 1M, as in 512M or 4G");
     }
     settings.devices = static_cast<int>(number_in("BARCUDA_SOFT_DEVICES", 1, 1, most_devices));
-    settings.shared = number_in("BARCUDA_SOFT_SHARED", 0, 0, 1) != 0;
     settings.queues = static_cast<unsigned>(number_in("BARCUDA_SOFT_QUEUES", 0, 0, 1024));
     std::vector<CUuuid> uuids;
     std::vector<DeviceId> ids;  // in the order of their bus addresses, whatever CUDA_DEVICE_ORDER says
@@ -110,6 +110,7 @@ Settings Settings::from_environment() {
 Driver::Driver(const Settings& settings)
     : settings(settings), memory(settings.window, settings.memory, settings.devices, space) {
     Ledger::show(settings.numbers);
+    Card::join();
     for (int d = 0; d < settings.devices; ++d) Ledger::of(d).total = settings.memory;
 }
 

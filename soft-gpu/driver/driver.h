@@ -9,8 +9,8 @@
 //   BARCUDA_SOFT_MEMORY   a device's memory: 4G, 512M ... (default: half of the machine's, at most 16G)
 //   BARCUDA_SOFT_CC       its compute capability: 9.0 (default), 7.5 ...
 //   BARCUDA_SOFT_COMPILE  which kernels become machine code: 1 (default) those that run for some time; 0 none; always
-//   BARCUDA_SOFT_SHARED   1: a restore (checkpoint_calls.cc) finds only the room that other processes leave on a card
-//                         of this size; not in a worker's cage, which hides them. 0 (default): each process has a card
+//   BARCUDA_SOFT_CARD     a file: processes that name the same one share the cards' memory (card.h). Default: each
+//                         process has cards of its own
 //   BARCUDA_SOFT_WINDOW   the address of device memory in this process (default 0x300000000000)
 #pragma once
 #include <array>
@@ -47,7 +47,6 @@ struct Settings {
     int major = 9, minor = 0;
     std::uintptr_t window = 0x300000000000;
     int cores = 1;        // of this machine: each is a multiprocessor
-    bool shared = false;  // the card is shared with other processes
     unsigned queues = 0;  // per context, for copies and for other work each; 0: as many as streams
 
     int compute_capability() const { return major * 10 + minor; }

@@ -32,6 +32,7 @@ struct Ledger {
     static Ledger& own();  // this process's, made at the first call
     // A device by this process's number: CUDA_VISIBLE_DEVICES may select and reorder the machine's devices.
     static Device& of(int device) { return own().devices[numbers_[static_cast<std::size_t>(device)]]; }
+    static int number_of(int device) { return numbers_[static_cast<std::size_t>(device)]; }
     static void show(std::span<const int> numbers);  // the machine's numbers; call it before of()
     static std::uint64_t now() {
         return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ledgers.h: the ledgers of all processes (ledger.h) that this process may read: for the software GPU's NVML, and for a
-// restore, which needs the room that other processes leave on the card.
+// ledgers.h: the ledgers of all processes (ledger.h) that this process may read: for the software GPU's NVML.
 #pragma once
 #include <dirent.h>
 #include <fcntl.h>

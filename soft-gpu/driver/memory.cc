@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "soft-gpu/driver/card.h"
 #include "soft-gpu/driver/pool.h"
 #include "soft-gpu/driver/shareable.h"
 
@@ -37,12 +38,32 @@ void unmap_host(const Allocation& gone) {
 }
 
 bool Memory::take(int device, std::size_t bytes) {
+    if (Card* const card = Card::shared()) {
+        if (!card->take(Ledger::number_of(device), bytes, total())) return false;
+        Ledger::of(device).used += bytes;
+        return true;
+    }
     std::atomic<std::uint64_t>& all = Ledger::of(device).used;
     std::uint64_t used = all;
     do {
         if (bytes > total() || used > total() - bytes) return false;
     } while (!all.compare_exchange_weak(used, used + bytes));
     return true;
+}
+
+// For the worker's limits.
+extern "C" [[gnu::visibility("default")]] std::uint64_t barcuda_soft_own_memory(int device) {
+    return device < 0 || device >= most_devices ? 0 : Ledger::of(device).used.load();
+}
+
+void Memory::give(int device, std::size_t bytes) {
+    Ledger::of(device).used -= bytes;
+    if (Card* const card = Card::shared()) card->give(Ledger::number_of(device), bytes);
+}
+
+std::size_t Memory::free(int device) const {
+    Card* const card = Card::shared();
+    return total() - std::min<std::size_t>(card ? card->used(Ledger::number_of(device)) : used(device), total());
 }
 
 // Memory of a pool that other processes may have is in a file of its own.
@@ -92,9 +113,9 @@ void Memory::move(std::uintptr_t base, CUcontext context, int device) {
     const auto found = ranges_.find(base);
     if (found == ranges_.end()) return;
     Allocation& range = found->second;
-    if (range.counted()) {
+    if (range.counted() && range.device != device) {
+        if (!take(device, Heap::rounded(range.size))) fail(CUDA_ERROR_OUT_OF_MEMORY);
         give(range.device, Heap::rounded(range.size));
-        Ledger::of(device).used += Heap::rounded(range.size);
     }
     range.context = context;
     range.device = device;

@@ -136,9 +136,10 @@ class Memory {
 
     // Counts device memory; false if the device is full.
     bool take(int device, std::size_t bytes);
-    void give(int device, std::size_t bytes) { Ledger::of(device).used -= bytes; }
-    std::size_t used(int device) const { return Ledger::of(device).used; }
-    std::size_t total() const { return size_; }  // of each device
+    void give(int device, std::size_t bytes);
+    std::size_t used(int device) const { return Ledger::of(device).used; }  // by this process
+    std::size_t free(int device) const;                                     // and other processes' (card.h)
+    std::size_t total() const { return size_; }                             // of each device
 
     Heap& heap() { return heap_; }
     AddressSpace& space() { return space_; }

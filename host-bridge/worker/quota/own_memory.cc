@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // own_memory.cc: how much device memory this process uses in all. NVIDIA's NVML reports it for each process; the worker
-// opens NVML when a client with a limit first needs it. On the software GPU a process sees only its own memory as used,
-// so it needs no NVML: that would have to open files, which a worker cannot.
+// opens NVML when a client with a limit first needs it. The software GPU says it itself: its NVML would have to open
+// files, which a worker cannot.
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,12 +67,8 @@ OwnMemory own_memory(const Driver& driver, bool software) {
     if (!software)
         return
             [nvml = std::make_shared<Nvml>(driver)](CUdevice device, bool exact) { return nvml->ask(device, exact); };
-    return [ask = driver.cuMemGetInfo_v2, current = driver.cuCtxGetDevice](CUdevice device,
-                                                                           bool) -> std::optional<std::uint64_t> {
-        CUdevice here = 0;
-        std::size_t free = 0, total = 0;
-        if (current(&here) != CUDA_SUCCESS || here != device || ask(&free, &total) != CUDA_SUCCESS) return {};
-        return total - free;
+    return [ask = driver.own_memory](CUdevice device, bool) -> std::optional<std::uint64_t> {
+        return ask ? std::optional(ask(device)) : std::nullopt;
     };
 }
 

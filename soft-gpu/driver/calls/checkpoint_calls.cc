@@ -20,7 +20,6 @@
 
 #include "soft-gpu/driver/context.h"
 #include "soft-gpu/driver/driver.h"
-#include "soft-gpu/driver/ledgers.h"
 #include "soft-gpu/driver/pool.h"
 #include "soft-gpu/driver/shareable.h"
 
@@ -114,7 +113,7 @@ class Image {
         });
         for (const SavedPhysical& saved : physicals_) close(std::exchange(saved.physical->file, -1));
         for (int d = 0; d < driver.settings.devices; ++d) {
-            used_[static_cast<std::size_t>(d)] = Ledger::of(d).used.exchange(0);
+            driver.memory.give(d, used_[static_cast<std::size_t>(d)] = driver.memory.used(d));
             contexts_[static_cast<std::size_t>(d)] = Ledger::of(d).contexts.exchange(0);
         }
     }
@@ -124,9 +123,10 @@ class Image {
         if (never_ != CUDA_SUCCESS) fail(never_);
         Driver& driver = Driver::get();
         for (int d = 0; d < driver.settings.devices; ++d)
-            if (const std::uint64_t own = used_[static_cast<std::size_t>(d)], others = used_by_others(d);
-                own > driver.memory.total() || others > driver.memory.total() - own)
+            if (!driver.memory.take(d, used_[static_cast<std::size_t>(d)])) {
+                while (d-- != 0) driver.memory.give(d, used_[static_cast<std::size_t>(d)]);
                 fail(CUDA_ERROR_OUT_OF_MEMORY);
+            }
         driver.memory.heap().come_back();
         heap_.write(driver.memory.heap().file());
         for (const SavedPool& saved : pools_) {
@@ -147,7 +147,6 @@ class Image {
             madvise(reinterpret_cast<void*>(range.base), range.size, MADV_DONTFORK);
         });
         for (int d = 0; d < driver.settings.devices; ++d) {
-            Ledger::of(d).used += used_[static_cast<std::size_t>(d)];
             Ledger::of(d).contexts += contexts_[static_cast<std::size_t>(d)];
         }
     }
@@ -159,16 +158,6 @@ class Image {
         require(pread(heap.file(), &label, sizeof label, static_cast<off_t>(heap.size())) == sizeof label,
                 CUDA_ERROR_OPERATING_SYSTEM);
         pools_.push_back({pool, label, {heap.file(), heap.size()}});
-    }
-    static std::uint64_t used_by_others(int device) {
-        std::uint64_t sum = 0;
-        if (!Driver::get().settings.shared) return 0;
-        const auto number = static_cast<std::size_t>(&Ledger::of(device) - Ledger::own().devices);
-        each_ledger([&](const Ledger& ledger) {
-            const Ledger::Device& its = ledger.devices[number];
-            if (ledger.pid != getpid() && its.total == Ledger::of(device).total) sum += its.used;
-        });
-        return sum;
     }
 
     Contents heap_;

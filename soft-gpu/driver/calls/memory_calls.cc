@@ -107,7 +107,7 @@ CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
         const int device = current_context()->device;
         const Memory& memory = Driver::get().memory;
         *total = memory.total();
-        *free = memory.total() - std::min(memory.used(device), memory.total());
+        *free = memory.free(device);
     });
 }
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {

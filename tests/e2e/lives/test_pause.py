@@ -133,9 +133,9 @@ def test_programs_that_are_paused_compute_what_they_always_do(paused, commands, 
     pauses_of(paused, commands, *options)
 
 
-@needs_soft("a driver that looks for room itself, outside the cage: the software GPU's with BARCUDA_SOFT_SHARED")
-def test_so_do_those_whose_driver_looks_for_room_itself(paused):
-    paused.serve("--no-cage", "all", env={"BARCUDA_SOFT_SHARED": 1})
+@needs_soft("a driver that looks for room itself: the software GPU's with BARCUDA_SOFT_CARD")
+def test_so_do_those_whose_driver_looks_for_room_itself(paused, scratch):
+    paused.serve(env={"BARCUDA_SOFT_CARD": scratch / "card"})
     pauses_of(paused, [model("copy_model", "steps=1000")])
 
 

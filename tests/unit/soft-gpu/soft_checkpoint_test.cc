@@ -11,20 +11,22 @@
 #include <new>
 #include <thread>
 
+#include "soft-gpu/driver/card.h"
 #include "soft-gpu/driver/ledger.h"
 #include "tests/unit/support/soft_fixture.h"
 
 namespace {
 
+using barcuda::soft::Card;
 using barcuda::soft::Ledger;
 constexpr std::size_t mebibyte = 1 << 20;
 
 struct SoftCheckpoint : SoftGpu {
+    static inline const int card_file = memfd_create("card", MFD_CLOEXEC);
     static void SetUpTestSuite() {
         GTEST_FLAG_SET(death_test_style, "threadsafe");
-        // A card that no process of another test uses.
-        setenv("BARCUDA_SOFT_MEMORY", (std::to_string(256 + 2 * (getpid() % 512)) + "M").c_str(), 1);
-        setenv("BARCUDA_SOFT_SHARED", "1", 1);
+        setenv("BARCUDA_SOFT_MEMORY", "256M", 1);
+        setenv("BARCUDA_SOFT_CARD", ("/proc/self/fd/" + std::to_string(card_file)).c_str(), 1);
         OK(cuInit(0));
         OK(cuDeviceGet(&device, 0));
     }
@@ -67,20 +69,14 @@ struct SoftCheckpoint : SoftGpu {
     }
 };
 
-// A process that uses nearly all of the card, according to its ledger.
+// A process that uses nearly all of the card.
 class Neighbour {
   public:
     Neighbour() : pid_(fork()) {
         if (pid_ == 0) {
-            const int file = memfd_create(Ledger::name, 0);
-            if (ftruncate(file, sizeof(Ledger)) != 0) _exit(1);
-            void* const at = mmap(nullptr, sizeof(Ledger), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+            Card* const card = Card::open(SoftCheckpoint::card_file);
             const std::uint64_t total = Ledger::of(0).total;
-            Ledger& ledger = *new (at) Ledger;
-            ledger.pid = getpid();
-            ledger.devices[0].total = total;
-            ledger.devices[0].used = total - mebibyte;
-            dup2(file, Ledger::descriptor);
+            if (!card || !card->take(0, total - mebibyte, total)) _exit(1);
             if (write(ready_[1], "", 1) != 1) _exit(1);
             for (;;) pause();
         }
