@@ -42,8 +42,8 @@ enum class Limit : unsigned {
         count
 };
 constexpr unsigned limit_count = static_cast<unsigned>(Limit::count);
-// Those that a worker's sheet has (link.h). Behind them are some that no worker needs to know: a new one is among these,
-// or the sheet changes and the link with it.
+// Those that a worker's sheet has (link.h). Behind them are some that no worker needs to know: a new one is among
+// these, or the sheet changes and the link with it.
 constexpr unsigned limits_in_sheet = static_cast<unsigned>(Limit::store_memory);
 
 struct AboutLimit {

@@ -193,6 +193,7 @@ void CardsDesk::follow(Time now) {
         }
     }
     if (residents_->any_waits()) ask_for_use(now);
+    monitor_.show();
 }
 
 std::chrono::milliseconds CardsDesk::patience(std::chrono::milliseconds at_most) const {

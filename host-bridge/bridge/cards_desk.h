@@ -52,6 +52,7 @@ class CardsDesk {
     struct Monitor {
         std::function<const Busy*(std::chrono::system_clock::time_point)> busy;  // null: not known now
         std::function<void()> want;                                              // asks for that
+        std::function<void()> show = [] {};                                      // tells it what clients have
     };
     struct Terms {
         residency::Rules rules{};
@@ -75,6 +76,8 @@ class CardsDesk {
 
     // In each turn of the loop: what has become of wishes, orders and files.
     void look();
+    // What this bridge's clients may have of a card together.
+    std::uint64_t most() const { return residents_ ? residents_->most(0) : 0; }  // 0: nothing is known
     // How long the loop may sleep.
     std::chrono::milliseconds patience(std::chrono::milliseconds at_most) const;
 

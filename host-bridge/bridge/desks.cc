@@ -50,7 +50,8 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
               }),
       limits(
           {ground.options.limits, ground.options.share, ground.ledger.rules()}, clients, quotas, grants, ground.region,
-          ground.host, ground.turns, [&](std::uint64_t bytes) { monitoring.show_memory(bytes); }, rooms),
+          ground.host, ground.turns, [&](std::uint64_t bytes) { monitoring.show_memory(least(bytes, cards.most())); },
+          rooms),
       launcher(ground.options, ground.region, ground.doorbell, ground.turns, ground.cage, ground.host, ground.files,
                ground.kept, [this](std::uint64_t bytes) { return heap.reserve(bytes); }),
       pool(
@@ -58,8 +59,13 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
           [this](Grants::Run run) { grants.release(run); }),
       heap(ground.region, grants, clients, limits, pool),
       cards(ground.cards, rooms, terms_of(ground.options),
-            {[&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); }}, clients, limits, ground.host,
-            ground.ledger.residents()),
+            {[&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); },
+             [this, &monitoring, &ground] {
+                 limits.note_memory();
+                 for (std::size_t d = 0; d < ground.host.devices.all.size(); ++d)
+                     monitoring.show_held(d, quotas.held(static_cast<int>(d)));
+             }},
+            clients, limits, ground.host, ground.ledger.residents()),
       pauses({[&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); },
               [&] { return monitoring.asks(); }},
              clients, shared, quotas, limits, ground.host, !ground.options.wrapper.empty(), ground.ledger.pauses()),

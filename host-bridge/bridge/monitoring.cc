@@ -53,6 +53,7 @@ void Monitoring::start(HostRegion& region, const std::vector<barcuda_device>& de
     }
     roster_ = static_cast<Roster*>(at);
     roster_->bridge = getpid();
+    std::ranges::fill(roster_->held, Busy::not_known);
     roster_->bytes = region.shape().extents_offset;
     roster_->channel_count = region.shape().channel_count;
     roster_->device_count = static_cast<barcuda_u32>(devices.size());
@@ -84,6 +85,10 @@ void Monitoring::client(std::uint32_t slot, pid_t worker) {
 
 void Monitoring::show_memory(std::uint64_t limit) {
     if (roster_) publish(roster_->memory, limit);
+}
+
+void Monitoring::show_held(std::size_t device, std::uint64_t bytes) {
+    if (roster_) publish(roster_->held[device], bytes);
 }
 
 void Monitoring::want(Clock::time_point now) {

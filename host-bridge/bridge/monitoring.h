@@ -22,9 +22,10 @@ class Monitoring {
 
     // `cuda`: the library of the CUDA driver that the bridge has chosen; its NVML is beside it.
     void start(HostRegion& region, const std::vector<barcuda_device>& devices, const std::string& cuda);
-    void client(std::uint32_t slot, pid_t worker);    // 0: no worker any more
-    void show_memory(std::uint64_t limit);            // the size of each GPU, as guests see it; 0: its own
-    void want(Clock::time_point now = Clock::now());  // a client asks
+    void client(std::uint32_t slot, pid_t worker);            // 0: no worker any more
+    void show_memory(std::uint64_t limit);                    // the size of each GPU, as guests see it; 0: its own
+    void show_held(std::size_t device, std::uint64_t bytes);  // of this guest's clients, wherever it is
+    void want(Clock::time_point now = Clock::now());          // a client asks
     void look(Clock::time_point now = Clock::now());
     bool asks() const { return roster_ != nullptr; }                    // there is an NVML, as far as known
     const Busy* busy(std::chrono::system_clock::time_point now) const;  // null: NVML was not asked recently

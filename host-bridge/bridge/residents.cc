@@ -194,9 +194,11 @@ cards::Measured Residents::measured(const One& one) const {
     return {cards_[card].size, strangers, strangers, one.speed, reserve_};
 }
 
+Residents::Bytes Residents::most(int card) const {
+    return minus(cards_[static_cast<std::size_t>(card)].size, reserve_);
+}
 Residents::Bytes Residents::may_have(int card) const {
-    const auto its = static_cast<std::size_t>(card);
-    return minus(minus(cards_[its].size, reserve_), strangers_[its].bytes);
+    return minus(most(card), strangers_[static_cast<std::size_t>(card)].bytes);
 }
 
 std::vector<Residents::News> Residents::look(Time now) {

@@ -88,7 +88,8 @@ class Residents {
     };
     Totals totals(std::uint32_t slot) const;
     const Totals& gone() const { return gone_; }  // of all that have gone
-    // Bytes of a card that clients of this bridge may have in all.
+    // Bytes of a card that a client may have: in all, and less what strangers use of it now.
+    Bytes most(int card) const;
     Bytes may_have(int card) const;
 
   private:

@@ -136,7 +136,7 @@ int run_monitor(const std::string& library) {
                     paused[paused_count++] = {pid, how};
             }
         sweeper.find_processes([&](unsigned pid) { return client_of(pid, clients); });
-        sweeper.show_memory(observe(roster.memory));
+        sweeper.show_memory(observe(roster.memory), roster.held);
         sweeper.show_paused(paused);
         sweeper.ask();
         snapshot::write(snapshot, sweeper.result());

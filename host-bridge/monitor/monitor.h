@@ -25,12 +25,14 @@ struct Busy {
     std::uint64_t free[BARCUDA_MAX_DEVICES];  // bytes of each GPU's memory that no process uses
 };
 
-// In a file in memory that bridge and monitor share. Only the first four fields change.
+// In a file in memory that bridge and monitor share. Only the fields before `bridge` change.
 struct Roster {
     Busy busy;
     barcuda_u32 workers[BARCUDA_MAX_CHANNELS];  // pid of each channel's worker; 0: none
     barcuda_u32 wanted;                         // grows with each request; the monitor sleeps on it
     std::uint64_t memory;                       // bytes that the guest sees as each GPU's size; 0: the real size
+    // What its clients have of each GPU, also in the host's memory (--cards); not_known: as far as NVML sees it.
+    std::uint64_t held[BARCUDA_MAX_DEVICES];
     pid_t bridge;
     std::uint64_t bytes;  // of the region's parts before its heap: all pages end there, also huge ones
     barcuda_u32 channel_count, device_count;

@@ -185,11 +185,13 @@ void Sweeper::ask() {
     }
 }
 
-void Sweeper::show_memory(std::uint64_t limit) {
+void Sweeper::show_memory(std::uint64_t limit, const std::uint64_t* held) {
     of_guest.limit = limit;
     of_guest.used.clear();
     for (const barcuda_process& p : processes_)
         if (p.used_memory != value_not_available) of_guest.used[devices_[p.device]] += p.used_memory;
+    for (std::size_t d = 0; held && d < devices_.size(); ++d)
+        if (const std::uint64_t its = observe(held[d]); its != Busy::not_known) of_guest.used[devices_[d]] = its;
 }
 
 void Sweeper::show_paused(const snapshot::PausedClients& clients) {

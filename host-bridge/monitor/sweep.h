@@ -41,8 +41,8 @@ class Sweeper {
     Sweeper(const Host& host, std::vector<Device> devices);
 
     // From now on a GPU has this size, and the memory that the last sweep's processes use of it counts as used; 0: the
-    // GPU's own values.
-    void show_memory(std::uint64_t limit);
+    // GPU's own values. `held`: where the bridge says of each GPU how much that is; null: it does not.
+    void show_memory(std::uint64_t limit, const std::uint64_t* held = nullptr);
     // Asks again for everything that may have changed.
     void ask();
     struct Client {

@@ -169,6 +169,20 @@ def test_memory_stays_where_it_is_without_a_store(card):
     nobody_has_anything(card)
 
 
+def test_a_guest_sees_what_it_may_have_wherever_its_own_memory_is(card):
+    first, other = card.side(), card.side()
+    holder = crowd(first, "holder", 300, 1_000_000, rest=500)
+    holder.wait_for("working")
+    neighbour = crowd(other, "neighbour", 400, 1_000_000, rest=500)
+    neighbour.wait_for("working")
+
+    def memory(region):
+        said = json.loads(succeed(BARCUDA, "smi", "--json", env=region.guest))["gpus"][0]["memory"]
+        return said["total"], said["used"]
+    until(lambda: memory(first)[0] == 496 * MIB and memory(first)[1] >= 300 * MIB, lambda: memory(first))
+    until(lambda: memory(other)[0] == 496 * MIB and memory(other)[1] >= 400 * MIB, lambda: memory(other))
+
+
 @pytest.mark.parametrize("options, why", [
     (("--cards", "on"), "--cards needs --device-memory blocks"),
     (("--cards", "some"), "on, off, or the path of a file"),
