@@ -8,19 +8,32 @@ import random
 import re
 import signal
 import struct
+import sys
 import time
 
 import pytest
 
-from e2e.flat import BARCUDA, BRIDGE, BUILD, needs_soft, run, succeed, until
+from e2e.flat import BARCUDA, BRIDGE, BUILD, LIBRARIES, Program, needs_soft, run, succeed, until
 from e2e.lives.test_keeper import kill_bridge
 
 pytestmark = needs_soft("needs a card of 512 MiB")
 
 MINUTES = float(os.environ.get("BARCUDA_TEST_MINUTES", "0.15"))
 MIB = 1 << 20
-CARD = {"BARCUDA_SOFT_MEMORY": "512M"}
 CROWD = BUILD / "e2e/crowd"
+
+
+# A native process that takes memory, and stays. (The runtime's own library would not load this driver.)
+STRANGER = """
+import ctypes, signal, sys
+cuda, context, at = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p(), ctypes.c_uint64()
+for call in (lambda: cuda.cuInit(0), lambda: cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), lambda: cuda.cuCtxSetCurrent(context),
+             lambda: cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(int(sys.argv[2])))):
+    if status := call():
+        sys.exit(f"the driver says {status}")
+print("working", flush=True)
+signal.pause()
+"""
 
 
 class Book:
@@ -53,11 +66,12 @@ class Card:
 
     def __init__(self, regions, folder):
         self.regions, self.book, self.sides = regions, Book(folder / "cards"), []
+        self.variables = {"BARCUDA_SOFT_MEMORY": "512M", "BARCUDA_SOFT_CARD": folder / "card"}  # of all processes that use it
 
     def side(self, *options, store="2G"):
         region = self.regions()
         region.serve("--warm", "0", "--device-memory", "blocks", "--cards", self.book.path, "--store", store, "--card-reserve", "16M",
-                     "--name", f"side{len(self.sides)}", *options, env=CARD)
+                     "--name", f"side{len(self.sides)}", *options, env=self.variables)
         self.sides.append(region)
         return region
 
@@ -155,6 +169,22 @@ def test_a_lock_that_is_held_costs_others_time_alone(card):
         client = crowd(side, "client", 100, 3)
         until(lambda: shared(side)["shared_memory"]["lacks"] != 0, "the client waits")
     assert client.wait() == 0, f"{client}{side.log}"
+    nobody_has_anything(card)
+
+
+def test_a_stranger_that_takes_the_cards_memory_costs_others_time_alone(card, scratch):
+    side = card.side()
+    first = crowd(side, "first", 100, 40)
+    first.wait_for("working")
+    stranger = Program(scratch, "stranger", [sys.executable, "-c", STRANGER, LIBRARIES / "barcuda-soft/libcuda.so.1", 350 * MIB], env=card.variables)
+    try:
+        stranger.wait_for("working")
+        second = crowd(side, "second", 300, 3)
+        time.sleep(2)
+        assert stranger.runs() and second.runs(), f"{stranger}{second}"
+    finally:
+        stranger.kill()
+    assert first.wait() == 0 and second.wait() == 0, f"{first}{second}{side.log}"
     nobody_has_anything(card)
 
 
