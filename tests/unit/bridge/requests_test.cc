@@ -9,10 +9,12 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <vector>
 
 #include "tests/unit/support/desks.h"
+#include "tests/unit/support/scratch.h"
 
 namespace barcuda {
 namespace {
@@ -190,6 +192,67 @@ TEST_F(RequestsTest, ALongerMessageThanAnyRequestEndsTheWorker) {
 TEST_F(RequestsTest, AWorkerThatReadsNoAnswersEnds) {
     for (int i = 0; i < 100000 && client->is_served(); ++i) send_request(request::Withdraw{});
     is_ended("the worker asks the bridge and does not read the answers");
+}
+
+TEST_F(RequestsTest, ForSharedCardsAreRefusedWhereNoneIsShared) {
+    EXPECT_EQ(ask(request::Look{}).error, CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(ask(request::StoreRoom{Rooms::granule}).error, CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(ask(request::StoreBack{1}).error, CUDA_ERROR_NOT_SUPPORTED);
+}
+
+struct SharedRequestsTest : RequestsTest {
+    test::Scratch scratch;
+    void SetUp() override {
+        ASSERT_EQ(book.join(scratch / "cards", 1).text(), "");
+        RequestsTest::SetUp();
+        if (IsSkipped()) return;
+        ASSERT_EQ(cards->listen(loop).text(), "");
+        cards->admit(*client);
+    }
+    // A thread makes the file.
+    Answer<request::StoreRoom> room(std::uint64_t bytes, File& file) {
+        send_request(request::StoreRoom{bytes});
+        Answer<request::StoreRoom> answer;
+        ssize_t n = -1;
+        for (int turns = 0; n < 0 && turns < 1000; ++turns) {
+            n = receive_message(link.fd(), &answer, sizeof answer, file, MSG_DONTWAIT);
+            if (n < 0 && loop.wait(std::chrono::milliseconds(100))) loop.dispatch();
+        }
+        EXPECT_EQ(n, static_cast<ssize_t>(sizeof answer));
+        return answer;
+    }
+};
+
+TEST_F(SharedRequestsTest, ForRoomInTheStoreAreAnsweredByAFile) {
+    File file, none;
+    const auto given = room(2 * Rooms::granule, file);
+    EXPECT_EQ(given.error, CUDA_SUCCESS);
+    EXPECT_EQ(given.reply.bytes, 2 * Rooms::granule);
+    EXPECT_EQ(lseek(file.fd(), 0, SEEK_END), static_cast<off_t>(2 * Rooms::granule));
+    EXPECT_EQ(rooms->held(client->slot()), 2 * Rooms::granule);
+    EXPECT_EQ(room(Rooms::granule - 1, none).error, CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(ask(request::StoreBack{given.reply.number + 1}).error, CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(ask(request::StoreBack{(std::uint64_t{1} << 32) + given.reply.number}).error, CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(ask(request::StoreBack{given.reply.number}).error, CUDA_SUCCESS);
+    EXPECT_EQ(rooms->held(), 0u);
+}
+
+TEST_F(SharedRequestsTest, BeyondALimitFindNoRoomInTheStore) {
+    rules.client[Limit::store_memory] = Rooms::granule;
+    File file, none;
+    EXPECT_EQ(room(3 * Rooms::granule, file).reply.bytes, Rooms::granule);
+    EXPECT_EQ(room(Rooms::granule, none).error, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_FALSE(none);
+    EXPECT_EQ(client->worker->sheet().cards[0].store_pressed, 1u);
+}
+
+TEST_F(SharedRequestsTest, MakeTheBridgeLookAtTheCards) {
+    CardPlace& place = client->worker->sheet().cards[0];
+    place.needs = Rooms::granule;
+    place.wish = 1;
+    EXPECT_EQ(ask(request::Look{}).error, CUDA_SUCCESS);
+    EXPECT_EQ(place.granted, 1u);
+    EXPECT_EQ(place.promised, Rooms::granule);
 }
 
 }  // namespace
