@@ -51,6 +51,13 @@ bool Memory::take(int device, std::size_t bytes) {
     return true;
 }
 
+// For the software GPU's NVML.
+extern "C" [[gnu::visibility("default")]] int barcuda_soft_card_used(int device, std::uint64_t* bytes) {
+    Card* const card = Card::shared();
+    if (card && device >= 0 && device < most_devices) *bytes = card->used(Ledger::number_of(device));
+    return card != nullptr;
+}
+
 // For the worker's limits.
 extern "C" [[gnu::visibility("default")]] std::uint64_t barcuda_soft_own_memory(int device) {
     return device < 0 || device >= most_devices ? 0 : Ledger::of(device).used.load();

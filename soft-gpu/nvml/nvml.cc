@@ -18,6 +18,9 @@
 #include "shm-device/cuda/nvml.h"
 #include "soft-gpu/driver/ledgers.h"
 
+// The driver's: bytes that all processes use of a card that they share by a file. 0: there is none.
+extern "C" int barcuda_soft_card_used(int device, std::uint64_t* bytes);
+
 #define NVML extern "C" [[gnu::visibility("default")]] Status
 
 namespace barcuda::nvml {
@@ -139,7 +142,8 @@ Memory memory(int device) {
     std::size_t total = 0;
     cuDeviceTotalMem(&total, device);
     std::uint64_t used = 0;
-    for (const Entry& e : entries(device)) used += e.used;
+    if (!barcuda_soft_card_used(device, &used))
+        for (const Entry& e : entries(device)) used += e.used;
     used = std::min<std::uint64_t>(used, total);
     return {total, total - used, used};
 }

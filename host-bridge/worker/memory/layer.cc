@@ -319,6 +319,9 @@ class Memory : public Residence::Memory {
         if (r != CUDA_SUCCESS) return r;
         *address = made;
         promised_.forget_lack();
+        // Of an attempt before this one, when less was free.
+        if (const auto card = static_cast<std::size_t>(device); card < cards_.size() && cards_[card].wishes())
+            cards_[card].withdraw();
         return r;
     }
     bool asks_for_more() {

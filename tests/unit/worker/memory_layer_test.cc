@@ -528,6 +528,17 @@ TEST_F(MemoryLayerOfACard, WhatHasNoPromiseIsNotAllocated) {
     EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, table.cuMemAlloc_v2(&p, 300 * mib)) << "the card is smaller";
     EXPECT_FALSE(residence()->end(CUDA_ERROR_OUT_OF_MEMORY));
 }
+TEST_F(MemoryLayerOfACard, AWishEndsWhenWhatTheClientHasItselfIsEnough) {
+    const CUdeviceptr small = allocate(100), large = allocate(40 * mib);
+    OK(table.cuMemFree_v2(small));  // the slab is kept
+    promises = false;
+    const CUdeviceptr other = allocate(23 * mib);
+    EXPECT_EQ(64 * mib, place.on_card);
+    EXPECT_EQ(1u, place.wish - place.granted) << "it has asked";
+    EXPECT_EQ(0u, place.needs);
+    OK(table.cuMemFree_v2(large));
+    OK(table.cuMemFree_v2(other));
+}
 TEST_F(MemoryLayerOfACard, SmallAllocationsAreBelowThePromise) {
     promises = false;
     CUdeviceptr p = 0;
