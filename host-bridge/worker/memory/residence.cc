@@ -117,10 +117,14 @@ bool Residence::begin() {
     return may_come_back();
 }
 
-bool Residence::asks_for_more(std::size_t card, std::uint64_t bytes) {
+bool Residence::asks_for_more(std::size_t which, std::uint64_t bytes) {
     if (refused_) return false;
-    if (cards_[card].wish(bytes)) memory_.look();
-    return cards_[card].wishes() && cards_[card].answer() == Promise::Answer::granted && cards_[card].fits(bytes);
+    Promise& card = cards_[which];
+    if (card.wish(bytes)) memory_.look();
+    if (!card.is_shared()) return true;  // as the bridge has just said
+    const Promise::Answer answer = card.answer();
+    refused_ = answer == Promise::Answer::refused;  // the card is smaller: the client may still have enough itself
+    return answer == Promise::Answer::granted && card.fits(bytes);
 }
 
 bool Residence::end_short() {

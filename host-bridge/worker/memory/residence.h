@@ -66,7 +66,7 @@ class Residence {
         return false;
     }
     // An allocation lacks memory: whether the bridge gives it at once. (It does when no other client lacks any.)
-    bool asks_for_more(std::size_t card, std::uint64_t bytes);
+    bool asks_for_more(std::size_t which, std::uint64_t bytes);
     // The worker is idle, and the GPU too.
     void rest();
 

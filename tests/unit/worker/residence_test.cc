@@ -47,11 +47,13 @@ struct ResidenceTest : testing::Test, Residence::Memory {
     void shrink_store() override { ++shrunk; }
 
     // ---- the bridge: it answers at once, later, or not
-    bool answers = true;
+    bool answers = true, refuses = false, shares_nothing = false;
     std::uint64_t room = 10'000 * mib;
     void look() override {
         ++looks;
+        if (shares_nothing) card.end_sharing();
         if (answers) answer();
+        if (refuses) refuse();
     }
     void answer() {
         const bool unused = place.granted == place.wish && place.needs != 0;
@@ -274,6 +276,17 @@ TEST_F(ResidenceTest, AnAllocationThatIsRefusedIsOutOfMemoryAndTheClientGoesOn) 
     EXPECT_TRUE(allocates(100 * mib, result));
     EXPECT_EQ(CUDA_SUCCESS, result);
 }
+TEST_F(ResidenceTest, AnAllocationThatIsRefusedAtOnceDoesNotWait) {
+    answers = false;
+    refuses = true;
+    CUresult result{};
+    EXPECT_TRUE(allocates(100 * mib, result));
+    EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, result);
+    EXPECT_EQ(1u, looks) << "nor ask twice";
+    refuses = false;
+    answers = true;
+    have(100 * mib);
+}
 TEST_F(ResidenceTest, OutOfMemoryThatIsNoLackOfAPromiseIsAnswered) {
     have(mib);
     EXPECT_FALSE(residence.stops());
@@ -347,6 +360,14 @@ TEST_F(ResidenceTest, WithoutSharingNothingWaits) {
     CUresult result{};
     EXPECT_TRUE(allocates(1000 * mib, result));
     EXPECT_EQ(CUDA_SUCCESS, result);
+}
+
+TEST_F(ResidenceTest, ABridgeThatSharesNothingIsAskedOnce) {
+    shares_nothing = true;
+    answers = false;
+    have(1000 * mib);
+    have(1000 * mib);
+    EXPECT_EQ(1u, looks);
 }
 
 // Orders, answers, refusals, work and strangers at random: whenever a command runs its memory is there, no more is held
