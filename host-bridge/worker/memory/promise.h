@@ -52,6 +52,11 @@ template <class Words> class BasicPromise {
         Words::store(place_.wish, ++wish_);
         return true;
     }
+    // As far as the bridge has said what it could promise.
+    bool may_be_granted(std::uint64_t more) const {
+        const std::uint64_t most = may_have();
+        return most == 0 || on_card_ + out_ + more <= most;
+    }
     bool wishes() const { return needs_ != 0; }
     enum class Answer : std::uint8_t { waits, granted, refused };
     // Of the wish that stands. It stands no longer when it was answered.

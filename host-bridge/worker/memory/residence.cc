@@ -118,12 +118,12 @@ bool Residence::begin() {
 }
 
 bool Residence::asks_for_more(std::size_t which, std::uint64_t bytes) {
-    if (refused_) return false;
     Promise& card = cards_[which];
+    if (refused_ || !card.may_be_granted(bytes)) return false;  // the client may have enough itself
     if (card.wish(bytes)) memory_.look();
     if (!card.is_shared()) return true;  // as the bridge has just said
     const Promise::Answer answer = card.answer();
-    refused_ = answer == Promise::Answer::refused;  // the card is smaller: the client may still have enough itself
+    refused_ = answer == Promise::Answer::refused;
     return answer == Promise::Answer::granted && card.fits(bytes);
 }
 

@@ -287,6 +287,20 @@ TEST_F(ResidenceTest, AnAllocationThatIsRefusedAtOnceDoesNotWait) {
     answers = true;
     have(100 * mib);
 }
+TEST_F(ResidenceTest, WhatTheCardNeverHasIsAskedForLast) {
+    place.may_have = 500 * mib;
+    have(450 * mib);
+    const unsigned before = looks;
+    EXPECT_FALSE(residence.asks_for_more(0, 100 * mib));
+    EXPECT_EQ(before, looks) << "what the client has freed comes first";
+    CUresult result{};
+    answers = false;
+    EXPECT_FALSE(allocates(100 * mib, result));
+    EXPECT_TRUE(residence.stops());
+    refuse();
+    EXPECT_TRUE(allocates(100 * mib, result));
+    EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, result);
+}
 TEST_F(ResidenceTest, OutOfMemoryThatIsNoLackOfAPromiseIsAnswered) {
     have(mib);
     EXPECT_FALSE(residence.stops());
