@@ -161,6 +161,23 @@ def test_a_client_is_refused_what_a_pinned_guest_has_and_gets_it_later(card):
     nobody_has_anything(card)
 
 
+def test_clients_whose_memory_comes_and_goes_are_paused_and_go_on(card):
+    sides = [card.side() for _ in range(2)]
+    clients = [crowd(side, f"client{i}", 300, 15) for i, side in enumerate(sides)]
+    pauses = 0
+    while any(client.runs() for client in clients):
+        side = random.choice(sides)
+        keeps = random.choice([(), ("--keep-memory",)])
+        pauses += run(BARCUDA, "pause", "--region", side.path, *keeps).status == 0
+        time.sleep(random.random() * 0.3)
+        until(lambda: run(BARCUDA, "resume", "--region", side.path).status == 0, "the clients go on")
+        time.sleep(random.random() * 0.3)
+    for client in clients:
+        assert client.wait() == 0 and "right" in client.out, f"{client}{[side.log for side in sides]}"
+    assert pauses > 0
+    nobody_has_anything(card)
+
+
 def test_a_lock_that_is_held_costs_others_time_alone(card):
     side = card.side()
     lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
