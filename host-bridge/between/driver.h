@@ -33,7 +33,7 @@ struct Driver {
     // Also only in the software GPU (soft-gpu/driver/code.cc): where it will put compiled kernels.
     std::size_t (*code)(std::uintptr_t* base) = nullptr;
 
-    // Its cards' memory is shared with other processes by this file (soft-gpu/driver/card.h); before cuInit. 0: it is not.
+    // Shares the memory of its cards with other processes by this file (soft-gpu/driver/card.h); before cuInit. 0: no.
     int (*share_card)(int file) = nullptr;
     // Bytes of a device's memory that this process uses.
     std::uint64_t (*own_memory)(int device) = nullptr;

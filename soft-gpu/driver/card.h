@@ -15,8 +15,8 @@ namespace barcuda::soft {
 
 class Card {
   public:
-    // From now on this process shares the cards of that file; -1: of the one that BARCUDA_SOFT_CARD names, if any. False:
-    // it shares none.
+    // From now on this process shares the cards of that file; -1: of the one that BARCUDA_SOFT_CARD names, if any.
+    // False: it shares none.
     static bool join(int file = -1);
     static Card* shared() { return shared_; }  // null: none
     // A part of its own in that file, until this process ends. Null: the file cannot be used.

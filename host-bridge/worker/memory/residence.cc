@@ -23,11 +23,11 @@ constexpr std::uint64_t until_more_may_leave = 1'000 * ms;
 constexpr std::uint64_t until_there_is_room = 50 * ms;
 
 constexpr unsigned bit(State state) { return 1u << static_cast<unsigned>(state); }
-struct StateRow {
+struct Successors {
     std::string_view name;
     unsigned successors;
 };
-constexpr StateRow table[] = {
+constexpr Successors table[] = {
     {"resident", bit(State::leaving) | bit(State::waiting)},
     {"leaving", bit(State::resident) | bit(State::outside)},
     {"outside", bit(State::resident) | bit(State::waiting)},  // resident: all of it was freed

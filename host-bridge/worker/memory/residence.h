@@ -65,8 +65,8 @@ class Residence {
         refused_ = false;
         return false;
     }
-    // An allocation lacks memory: whether the bridge gives it at once. It does when no other client lacks any. If not, the
-    // client may still find what it has freed itself.
+    // An allocation lacks memory: whether the bridge gives it at once. It does when no other client lacks any. If not,
+    // the client may still find what it has freed itself.
     bool asks_for_more(std::size_t which, std::uint64_t bytes);
     // The worker is idle, and the GPU too.
     void rest();

@@ -33,8 +33,8 @@ struct Copies {
     virtual CUresult finish() = 0;     // waits for all
 };
 
-// By the driver, in a stream of the context that is current at the first copy. finish() ends the stream: the context may
-// end before the next copy. The host's memory is registered.
+// By the driver, in a stream of the context that is current at the first copy. finish() ends the stream: the context
+// may end before the next copy. The host's memory is registered.
 class DriverCopies : public Copies {
   public:
     explicit DriverCopies(const Driver& driver) : driver_(driver) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// soft_card_test: processes that share a software GPU's memory (soft-gpu/driver/card.h): together they get what the card
-// has and no more, and what a killed process had is free.
+// soft_card_test: processes that share a software GPU's memory (soft-gpu/driver/card.h): together they get what the
+// card has and no more, and what a killed process had is free.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// residence_test: a client's memory leaves its cards by orders and comes back before the next command, with a bridge and
-// a GPU that are models: each answer leads to a named state, and no command runs without its memory.
+// residence_test: a client's memory leaves its cards by orders and comes back before the next command, with a bridge
+// and a GPU that are models: each answer leads to a named state, and no command runs without its memory.
 #include "host-bridge/worker/memory/residence.h"
 
 #include <gtest/gtest.h>
