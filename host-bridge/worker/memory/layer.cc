@@ -267,6 +267,12 @@ class Memory : public Residence::Memory {
         return context;
     }
     std::uint64_t bytes() const { return all_.bytes(); }
+    void note_lack_of_the_driver(std::uint64_t bytes) {
+        CUcontext context = nullptr;
+        const auto device = static_cast<std::size_t>(here(context));
+        // A driver takes whole pieces, and may lack more than one of them.
+        if (device < cards_.size()) drivers_lack_ = {device, bytes + Promise::unit, true};
+    }
 
   private:
     static constexpr std::uint64_t beyond_the_drivers = std::uint64_t{1} << 40;  // numbers of buffers
@@ -332,8 +338,14 @@ class Memory : public Residence::Memory {
 
     // ---- moves (residence.h)
     bool quiet() override { return work_.quiet(); }
-    Lack lacks() override { return {static_cast<std::size_t>(promised_.lacks().device), promised_.lacks().bytes}; }
-    void forget_lack() override { promised_.forget_lack(); }
+    Lack lacks() override {
+        if (promised_.lacks().bytes == 0) return drivers_lack_;
+        return {static_cast<std::size_t>(promised_.lacks().device), promised_.lacks().bytes};
+    }
+    void forget_lack() override {
+        promised_.forget_lack();
+        drivers_lack_ = {};
+    }
     void look() override {
         if (granter_.look()) return;
         for (Promise& card : cards_) card.end_sharing();
@@ -475,6 +487,7 @@ class Memory : public Residence::Memory {
     DriverCopies copies_;
     Store store_;
     std::optional<Residence> residence_;
+    Lack drivers_lack_;
     std::vector<CUdeviceptr> leaving_;
     std::vector<Opened> opened_;
     std::vector<Peer> peers_;
@@ -517,6 +530,12 @@ std::uint64_t bytes_of_blocks() {
     if (!of_this_process) return 0;
     const std::lock_guard lock(of_this_process->mutex);
     return of_this_process->bytes();
+}
+
+void note_lack_of_the_driver(std::uint64_t bytes) {
+    if (!residence()) return;
+    const std::lock_guard lock(of_this_process->mutex);
+    of_this_process->note_lack_of_the_driver(bytes);
 }
 
 Residence* residence() { return of_this_process ? of_this_process->residence() : nullptr; }

@@ -130,13 +130,23 @@ bool Residence::asks_for_more(std::size_t which, std::uint64_t bytes) {
 bool Residence::end_short() {
     const Memory::Lack lack = memory_.lacks();
     memory_.forget_lack();
-    if (refused_ || lack.bytes == 0) {
+    if (refused_ || lack.bytes == 0 || (has_tried_ && lack.of_driver)) {
         refused_ = false;
+        if (has_tried_) end_try();
         return false;
     }
+    has_tried_ = lack.of_driver;
     lack_ = lack;
     become(State::waiting);
     return true;
+}
+
+// What was promised for the driver is the driver's now, and counts as a stranger's.
+void Residence::end_try() {
+    has_tried_ = false;
+    bool some = false;
+    for (Promise& card : cards_) some |= card.give_back();
+    if (some) memory_.look();
 }
 
 // Reads answers, and wishes for what is lacking.

@@ -42,6 +42,7 @@ class Residence {
         struct Lack {
             std::size_t card = 0;
             std::uint64_t bytes = 0;
+            bool of_driver = false;  // for its own memory (a pool's, an array's), which is not promised
         };
         virtual Lack lacks() = 0;
         virtual void forget_lack() = 0;
@@ -63,6 +64,8 @@ class Residence {
     bool end(CUresult result) {
         if (result == CUDA_ERROR_OUT_OF_MEMORY) return end_short();
         refused_ = false;
+        if (has_tried_) [[unlikely]]
+            end_try();
         return false;
     }
     // An allocation lacks memory: whether the bridge gives it at once. It does when no other client lacks any. If not,
@@ -82,6 +85,7 @@ class Residence {
     void attempt();
     void leave();
     bool end_short();
+    void end_try();
     struct Asked {
         bool refused = false, lacks = false, wished = false;
     };
@@ -93,8 +97,9 @@ class Residence {
     const std::span<Promise> cards_;
     Memory& memory_;
     State state_ = State::resident;
-    bool refused_ = false;  // the command is to find no memory
-    Memory::Lack lack_;     // of the command that waits
+    bool refused_ = false;    // the command is to find no memory
+    bool has_tried_ = false;  // the driver is to find the room that others have left for it
+    Memory::Lack lack_;       // of the command that waits
     // Nanoseconds, and times of the monotonic clock
     std::uint64_t attempt_ = 0, attempt_ends_ = 0, next_attempt_ = 0, next_return_ = 0;
 };

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "host-bridge/worker/memory/layer.h"
 #include "host-bridge/worker/quota/quota.h"
 #include "shm-device/kinds/structs.h"
 #include "shm-device/rows/lives.h"
@@ -150,8 +151,13 @@ template <Op op, class... P> struct Layered<op, CUresult (*)(P...)> {
         } else return noted(call, [&] { note(all); });
     }
 
-    static CUresult charge(const Arguments& all, const auto& call) {
+    static CUresult charge(const Arguments& all, const auto& really) {
         const std::uint64_t bytes = charged_for<op>(all);
+        const auto call = [&] {
+            const CUresult r = really();
+            if (r == CUDA_ERROR_OUT_OF_MEMORY) note_lack_of_the_driver(bytes);
+            return r;
+        };
         if constexpr (is_among<CUDA_MEM_ALLOC_NODE_PARAMS*, P...>)
             return quota()->add_node(argument<CUDA_MEM_ALLOC_NODE_PARAMS*>(all)->poolProps.location.id, bytes, call);
         else if constexpr (is_among<const CUmemAllocationProp*, P...>) {

@@ -178,6 +178,18 @@ def test_clients_whose_memory_comes_and_goes_are_paused_and_go_on(card):
     nobody_has_anything(card)
 
 
+def test_a_pool_gets_room_from_a_client_that_rests(card):
+    first, other = card.side(), card.side("--wait", "5")
+    holder = crowd(first, "holder", 440, 1_000_000, rest=500)
+    holder.wait_for("working")
+    pooled = other.background("pooled", BUILD / "e2e/pooled", 200)
+    assert pooled.wait() == 0, f"{pooled}{other.log}"
+    refused = other.background("refused", BUILD / "e2e/pooled", 600)
+    assert refused.wait() == 2, f"the card is smaller: {refused}{other.log}"
+    holder.kill()
+    nobody_has_anything(card)
+
+
 def test_a_lock_that_is_held_costs_others_time_alone(card):
     side = card.side()
     lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)

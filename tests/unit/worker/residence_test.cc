@@ -308,6 +308,31 @@ TEST_F(ResidenceTest, OutOfMemoryThatIsNoLackOfAPromiseIsAnswered) {
     EXPECT_FALSE(residence.end(CUDA_ERROR_OUT_OF_MEMORY));
     EXPECT_EQ(State::resident, residence.state());
 }
+// A pool, for example: others give what it lacks, and it does not become a promise.
+TEST_F(ResidenceTest, WhatTheDriverLacksIsAskedForOnce) {
+    have(100 * mib);
+    const auto pool = [&](CUresult r) {
+        EXPECT_FALSE(residence.stops());
+        EXPECT_TRUE(residence.begin());
+        if (r == CUDA_ERROR_OUT_OF_MEMORY) lack = {0, 300 * mib, true};
+        return residence.end(r);
+    };
+    EXPECT_TRUE(pool(CUDA_ERROR_OUT_OF_MEMORY)) << "it is done again";
+    EXPECT_FALSE(residence.stops()) << "the bridge has granted it";
+    EXPECT_EQ(448 * mib, place.holds);
+    EXPECT_FALSE(pool(CUDA_SUCCESS));
+    EXPECT_EQ(128 * mib, place.holds);
+    EXPECT_TRUE(pool(CUDA_ERROR_OUT_OF_MEMORY));
+    EXPECT_FALSE(pool(CUDA_ERROR_OUT_OF_MEMORY)) << "there is no room at all";
+    EXPECT_EQ(128 * mib, place.holds);
+    answers = false;
+    EXPECT_TRUE(pool(CUDA_ERROR_OUT_OF_MEMORY));
+    EXPECT_TRUE(residence.stops());
+    refuse();
+    EXPECT_FALSE(residence.stops());
+    EXPECT_FALSE(pool(CUDA_ERROR_OUT_OF_MEMORY));
+    EXPECT_TRUE(works());
+}
 // It waits, and others wait for what it has: it gives that.
 TEST_F(ResidenceTest, AClientThatWaitsGivesWhatItHas) {
     have(500 * mib);
