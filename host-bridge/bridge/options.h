@@ -49,8 +49,8 @@ struct BridgeOptions {
 
 constexpr std::uint32_t longest_wait_for_memory = 24 * 60 * 60;  // seconds
 
-// Replaces "off" of --cards by nothing. ("on" becomes a path when the bridge has become its user.) Returns what is wrong
-// with the options of shared cards.
+// Replaces "off" of --cards by nothing. ("on" becomes a path when the bridge has become its user.) Returns what is
+// wrong with the options of shared cards.
 Failure settle_cards(BridgeOptions& options);
 
 }  // namespace barcuda
