@@ -402,7 +402,7 @@ class Memory : public Residence::Memory {
         const std::uint64_t left = held();
         card.set_out(left);
         card.note_back(before - left, Os::now() - begun);
-        if (r != CUDA_SUCCESS)
+        if (std::exchange(told_, r != CUDA_SUCCESS) != (r != CUDA_SUCCESS) && r != CUDA_SUCCESS)
             log::warn("{} MiB of memory do not come back to the GPU yet: {}", left >> 20, real.error_name(r));
         return r == CUDA_SUCCESS;
     }
@@ -488,6 +488,7 @@ class Memory : public Residence::Memory {
     Store store_;
     std::optional<Residence> residence_;
     Lack drivers_lack_;
+    bool told_ = false;  // that memory does not come back
     std::vector<CUdeviceptr> leaving_;
     std::vector<Opened> opened_;
     std::vector<Peer> peers_;

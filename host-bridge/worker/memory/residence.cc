@@ -21,6 +21,9 @@ constexpr std::uint64_t first_attempt = 100 * ms, longest_attempt = 6'400 * ms;
 constexpr std::uint64_t until_more_may_leave = 1'000 * ms;
 // Memory that others have taken from the card though it was promised.
 constexpr std::uint64_t until_there_is_room = 50 * ms;
+constexpr unsigned most_vain_returns = 20;
+// For so long the worker asks for a driver.
+constexpr std::uint64_t drivers_patience = 2'000 * ms;
 
 constexpr unsigned bit(State state) { return 1u << static_cast<unsigned>(state); }
 struct Successors {
@@ -128,22 +131,34 @@ bool Residence::asks_for_more(std::size_t which, std::uint64_t bytes) {
 }
 
 bool Residence::end_short() {
-    const Memory::Lack lack = memory_.lacks();
+    Memory::Lack lack = memory_.lacks();
     memory_.forget_lack();
-    if (refused_ || lack.bytes == 0 || (has_tried_ && lack.of_driver)) {
+    const std::uint64_t now = Os::now();
+    if (refused_ || lack.bytes == 0 || (lack.of_driver && tries_end_ != 0 && now >= tries_end_)) {
         refused_ = false;
-        if (has_tried_) end_try();
+        if (tries_end_ != 0) end_tries();
         return false;
     }
-    has_tried_ = lack.of_driver;
+    if (lack.of_driver) {
+        const Promise& card = cards_[lack.card];
+        if (tries_end_ == 0) {
+            tries_end_ = now + drivers_patience;
+            wished_ = lack.bytes;
+        } else {  // the bridge did not know of all that is in use: others are to give more
+            const std::uint64_t has = card.on_card() + card.out(), most = card.may_have();
+            wished_ = std::min(2 * wished_, most == 0 ? 2 * wished_ : most - std::min(most, has));
+            next_return_ = now + until_there_is_room;
+        }
+        lack.bytes = std::max(lack.bytes, wished_);
+    }
     lack_ = lack;
     become(State::waiting);
     return true;
 }
 
 // What was promised for the driver is the driver's now, and counts as a stranger's.
-void Residence::end_try() {
-    has_tried_ = false;
+void Residence::end_tries() {
+    tries_end_ = 0;
     bool some = false;
     for (Promise& card : cards_) some |= card.give_back();
     if (some) memory_.look();
@@ -166,6 +181,8 @@ Residence::Asked Residence::ask() {
 
 // Whether the worker goes on with its command: everything is on the cards, or the bridge has refused what it lacked.
 bool Residence::may_come_back() {
+    if (next_return_ != 0 && Os::now() < next_return_) return false;
+    next_return_ = 0;
     Asked asked = ask();
     if (asked.wished) asked = ask();  // the bridge may have answered at once
     if (asked.refused && lack_.bytes != 0) {
@@ -183,14 +200,19 @@ bool Residence::may_come_back() {
 
 bool Residence::come_back() {
     if (!is_out()) return true;
-    if (Os::now() < next_return_) return false;
     become(State::returning);
     bool all = true;
     for (std::size_t i = 0; i < cards_.size() && all; ++i)
         if (cards_[i].out() != 0) all = memory_.bring_back(i);
-    next_return_ = all ? 0 : Os::now() + until_there_is_room;
-    if (!all) become(State::waiting);
-    return all;
+    if (all) {
+        vain_returns_ = 0;
+        return true;
+    }
+    become(State::waiting);
+    next_return_ = Os::now() + until_there_is_room;
+    if (++vain_returns_ % most_vain_returns == 0)  // wishes again: the bridge knows by now what others have taken
+        for (Promise& card : cards_) card.shrink(card.on_card());
+    return false;
 }
 
 void Residence::rest() {

@@ -64,8 +64,8 @@ class Residence {
     bool end(CUresult result) {
         if (result == CUDA_ERROR_OUT_OF_MEMORY) return end_short();
         refused_ = false;
-        if (has_tried_) [[unlikely]]
-            end_try();
+        if (tries_end_ != 0) [[unlikely]]
+            end_tries();
         return false;
     }
     // An allocation lacks memory: whether the bridge gives it at once. It does when no other client lacks any. If not,
@@ -85,7 +85,7 @@ class Residence {
     void attempt();
     void leave();
     bool end_short();
-    void end_try();
+    void end_tries();
     struct Asked {
         bool refused = false, lacks = false, wished = false;
     };
@@ -97,11 +97,13 @@ class Residence {
     const std::span<Promise> cards_;
     Memory& memory_;
     State state_ = State::resident;
-    bool refused_ = false;    // the command is to find no memory
-    bool has_tried_ = false;  // the driver is to find the room that others have left for it
-    Memory::Lack lack_;       // of the command that waits
+    bool refused_ = false;  // the command is to find no memory
+    Memory::Lack lack_;     // of the command that waits
     // Nanoseconds, and times of the monotonic clock
     std::uint64_t attempt_ = 0, attempt_ends_ = 0, next_attempt_ = 0, next_return_ = 0;
+    std::uint64_t wished_ = 0;     // bytes, for a driver that lacks memory of its own
+    std::uint64_t tries_end_ = 0;  // of a driver that lacks memory of its own; 0: it does not
+    unsigned vain_returns_ = 0;
 };
 
 }  // namespace barcuda

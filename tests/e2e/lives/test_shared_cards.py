@@ -8,6 +8,7 @@ import random
 import re
 import signal
 import struct
+import subprocess
 import sys
 import time
 
@@ -180,13 +181,13 @@ def test_clients_whose_memory_comes_and_goes_are_paused_and_go_on(card):
 
 def test_a_pool_gets_room_from_a_client_that_rests(card):
     first, other = card.side(), card.side("--wait", "5")
-    holder = crowd(first, "holder", 440, 1_000_000, rest=500)
-    holder.wait_for("working")
+    holder = first.start("holder", BUILD / "e2e/pauses", "hold", 400, stdin=subprocess.PIPE)
     pooled = other.background("pooled", BUILD / "e2e/pooled", 200)
     assert pooled.wait() == 0, f"{pooled}{other.log}"
     refused = other.background("refused", BUILD / "e2e/pooled", 600)
     assert refused.wait() == 2, f"the card is smaller: {refused}{other.log}"
-    holder.kill()
+    holder.send()
+    assert holder.wait() == 0, f"{holder}{first.log}"
     nobody_has_anything(card)
 
 
