@@ -533,17 +533,16 @@ std::uint64_t bytes_of_blocks() {
     return of_this_process->bytes();
 }
 
-void note_lack_of_the_driver(std::uint64_t bytes) {
-    if (!residence()) return;
-    const std::lock_guard lock(of_this_process->mutex);
-    of_this_process->note_lack_of_the_driver(bytes);
-}
-
 Residence* residence() { return of_this_process ? of_this_process->residence() : nullptr; }
 
 void allocate_in_blocks(Driver& table, Granter& granter, GpuWork& work, std::span<CardPlace> cards) {
     delete of_this_process;                                     // an earlier test's
     of_this_process = new Memory(table, granter, work, cards);  // lives as long as the process, as the quota does
+    if (!cards.empty())
+        on_lack_of_the_driver = [](std::uint64_t bytes) {
+            const std::lock_guard lock(of_this_process->mutex);
+            of_this_process->note_lack_of_the_driver(bytes);
+        };
     const auto put = [](auto& function, auto ours) {
         if (function) function = ours;  // a driver may lack it
     };

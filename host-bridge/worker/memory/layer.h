@@ -27,8 +27,6 @@ struct GpuWork {
 void allocate_in_blocks(Driver& table, Granter& granter, GpuWork& work, std::span<CardPlace> cards = {});
 // Of a client that shares cards; null: it shares none.
 Residence* residence();
-// The driver has not found so much memory of its own, on the current device. Clients that share the card may have it.
-void note_lack_of_the_driver(std::uint64_t bytes);
 // All memory of these blocks that this process has, in bytes.
 std::uint64_t bytes_of_blocks();
 

@@ -10,6 +10,9 @@
 
 namespace barcuda {
 
+// The driver has not found so many bytes for a client. Set by a layer that others may give some (memory/layer.cc).
+inline void (*on_lack_of_the_driver)(std::uint64_t bytes) = nullptr;
+
 struct Granter {
     virtual ~Granter() = default;
     virtual CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) = 0;

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "host-bridge/worker/memory/layer.h"
+#include "host-bridge/worker/quota/granter.h"
 #include "host-bridge/worker/quota/quota.h"
 #include "shm-device/kinds/structs.h"
 #include "shm-device/rows/lives.h"
@@ -155,7 +155,7 @@ template <Op op, class... P> struct Layered<op, CUresult (*)(P...)> {
         const std::uint64_t bytes = charged_for<op>(all);
         const auto call = [&] {
             const CUresult r = really();
-            if (r == CUDA_ERROR_OUT_OF_MEMORY) note_lack_of_the_driver(bytes);
+            if (r == CUDA_ERROR_OUT_OF_MEMORY && on_lack_of_the_driver) on_lack_of_the_driver(bytes);
             return r;
         };
         if constexpr (is_among<CUDA_MEM_ALLOC_NODE_PARAMS*, P...>)
