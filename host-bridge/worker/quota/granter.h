@@ -10,7 +10,7 @@
 
 namespace barcuda {
 
-// The driver has not found so many bytes for a client. Set by a layer that others may give some (memory/layer.cc).
+// The driver has not found so many bytes for a client. Set where others may give some (memory/layer.cc).
 inline void (*on_lack_of_the_driver)(std::uint64_t bytes) = nullptr;
 
 struct Granter {
