@@ -71,8 +71,8 @@ struct Residents::One {
 };
 
 // How much of a card others use that are not in the book, from what its driver said at a time, and from what was
-// promised around that time. (A promise is given before it is used, and taken away after the memory is free: the
-// largest sum of that time is the one that may not be counted as a stranger's.)
+// promised around that time. A promise is given before it is used, and taken away after the memory is free. So while
+// memory moves, what the driver said leaves a range; what was known before stays, as far as it is in there.
 struct Residents::Strangers {
     static constexpr Time around = residency::second;
     struct Step {
@@ -90,13 +90,15 @@ struct Residents::Strangers {
     void take(const Facts::Use& use) {
         if (use.taken == taken) return;
         taken = use.taken;
-        Bytes most = 0;
+        Bytes most = 0, least = residency::unlimited;
         for (std::size_t i = 0; i < steps.size(); ++i) {
             const bool over = i + 1 < steps.size() && steps[i + 1].since + around < taken;
             const bool later = i != 0 && steps[i].since > taken + around;
-            if (!over && !later) most = std::max(most, steps[i].promised);
+            if (over || later) continue;
+            most = std::max(most, steps[i].promised);
+            least = std::min(least, steps[i].promised);
         }
-        bytes = minus(use.bytes, most);
+        bytes = std::clamp(bytes, minus(use.bytes, most), minus(use.bytes, std::min(least, most)));
     }
 };
 

@@ -316,6 +316,25 @@ TEST_F(ResidentsTest, TakeNoMemoryForAStrangersThatHasJustBeenGivenUp) {
     EXPECT_TRUE(granted(a, 0));
 }
 
+TEST_F(ResidentsTest, ForgetNoStrangerWhileMemoryMoves) {
+    admit(a, 0);
+    gets(a, 0, 128 * MiB);
+    now += 10 * second;
+    a.use = {{(128 + 350) * MiB, now}};
+    look(a);
+    ASSERT_EQ(a.residents->may_have(0), size - reserve - 350 * MiB);
+    a.place(0).holds = 0;
+    now += 50 * ms;
+    look(a);
+    a.use = {{350 * MiB, now}};
+    look(a);
+    EXPECT_EQ(a.residents->may_have(0), size - reserve - 350 * MiB);
+    now += 10 * second;
+    a.use = {{0, now}};
+    look(a);
+    EXPECT_EQ(a.residents->may_have(0), size - reserve) << "it has gone";
+}
+
 TEST_F(ResidentsTest, GiveOthersWhatAClientHadThatHasGone) {
     admit(a, 0);
     admit(b, 1);
