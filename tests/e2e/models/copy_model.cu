@@ -320,13 +320,17 @@ class Program {
         const Range r = range(b);
         if (pageable(b.kind) || !r.bytes || r.bytes > (1 << 20)) return verify(b, r.at, r.bytes);
         unsigned char* device = b.at;
-        if (!on_device(b.kind) && b.kind != Managed) {
-            // Not every registration can be seen by kernels everywhere: one that shares its page with another, say.
-            if (cudaHostGetDevicePointer(reinterpret_cast<void**>(&device), b.at, 0)) return (void)cudaGetLastError();
-        }
         const int s = any_stream();
         const unsigned char key = static_cast<unsigned char>(random_());
         order(b, s);
+        // Not every registration can be seen by kernels everywhere: one that shares its page with another, say. Where
+        // memory lies changes nothing of what the program does afterwards.
+        if (!on_device(b.kind) && b.kind != Managed &&
+            cudaHostGetDevicePointer(reinterpret_cast<void**>(&device), b.at, 0)) {
+            (void)cudaGetLastError();
+            b.stream = s;
+            return;
+        }
         exclusive_or<<<8, 64, 0, streams_[s]>>>(device + r.at, r.bytes, key);
         CHECK(cudaGetLastError());
         for (size_t i = 0; i < r.bytes; ++i) b.shadow[r.at + i] ^= key;
