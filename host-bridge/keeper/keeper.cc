@@ -272,12 +272,11 @@ void Keeper::bridge_ended(int status) {
         enter(State::ending);
         return;
     }
-    // A bridge that is killed while it serves is no sign of a fault. One that crashes soon after its start may do so
-    // again.
+    // A bridge that is killed while it serves is no sign of a fault, and those before it did not keep it from serving.
+    // One that crashes soon after its start may do so again.
     const bool was_killed = WTERMSIG(status) == SIGKILL && state_ == State::serving && !hung_;
     const bool served_long = state_ == State::serving && Clock::now() - ready_at_ > long_service;
-    if (served_long) deaths_ = 0;
-    else if (!was_killed) ++deaths_;
+    deaths_ = served_long || was_killed ? 0 : deaths_ + 1;
     if (!served_once_ || deaths_ >= most_deaths) {
         log::critical(
             "the bridge was killed by signal {} ({}) {}", WTERMSIG(status), strsignal(WTERMSIG(status)),

@@ -6,10 +6,11 @@ import random
 import re
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
-from e2e.flat import BARCUDA, BUILD, children, succeed, until
+from e2e.flat import BARCUDA, BUILD, PATIENCE, children, run, succeed, until
 
 KILLS = int(os.environ.get("BARCUDA_TEST_KILLS", "12"))
 MODELS = {
@@ -26,6 +27,10 @@ def kill_bridge(bridge, signal_number=signal.SIGKILL):
     os.kill(before, signal_number)
     until(lambda: bridge.log.count("this bridge goes on with") > served, lambda: f"another bridge goes on: {bridge}")
     return before
+
+
+def child_pids(pid):
+    return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
 def open_files(pid):
@@ -65,6 +70,26 @@ def test_sixteen_clients_go_on_and_leave_nothing_behind(region):
     until(lambda: open_files(bridge.pid) == keepers_files, lambda: f"the keeper has {open_files(bridge.pid)} files, not {keepers_files}")
     assert region.client(BUILD / "programs/vector_add").status == 0
     kill_bridge(bridge)
+    assert region.client(BUILD / "programs/vector_add").status == 0
+    bridge.stop()
+
+
+def test_bridges_that_are_killed_while_they_start_are_given_up_only_when_none_of_them_came_to_serve(region):
+    """Five in a row are too many. One that served in between ends the row."""
+    bridge = region.serve("--warm", "0")
+    client = region.start("client", BUILD / "e2e/endless")
+    for _ in range(2):
+        known, end = child_pids(bridge.pid), time.monotonic() + PATIENCE
+        os.kill(until(lambda: bridge.proper, "a bridge serves"), signal.SIGKILL)
+        for _ in range(4):
+            while not (started := child_pids(bridge.pid) - known):  # soon: it serves within some ten milliseconds
+                assert bridge.runs() and time.monotonic() < end, bridge
+                time.sleep(0.001)
+            os.kill(*started, signal.SIGKILL)
+            known |= started
+        until(lambda: run(BARCUDA, "limit", "--region", region.path).status == 0, lambda: f"a bridge serves: {bridge}")
+    assert len(re.findall("another one goes on", bridge.log)) == 10, bridge.log
+    assert client.runs(), f"{client}{bridge.log}"
     assert region.client(BUILD / "programs/vector_add").status == 0
     bridge.stop()
 
