@@ -74,8 +74,6 @@ class Operation {
         if (command_.all) return {};  // with --all, no bridge is not an error
         if (targets_.empty())
             return fmt::format("there is no VM with the name {}; `barcuda ps` shows the VMs", command_.vm);
-        if (targets_.size() > 1)
-            return fmt::format("several VMs have the name {}: choose one by its --region", command_.vm);
         return {};
     }
 

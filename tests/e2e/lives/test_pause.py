@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from e2e.flat import BARCUDA, BUILD, Program, needs_soft, run, succeed, until
+from e2e.flat import BARCUDA, BUILD, Program, may_be_other_user, needs_soft, other_user, run, succeed, until
 
 # `barcuda ps` ends with 1 where a bridge of another test hangs.
 pytestmark = pytest.mark.usefixtures("own_shm")
@@ -232,6 +232,33 @@ def test_a_return_without_room_is_refused_and_succeeds_later(paused):
 # ---- refusals ----------------------------------------------------------------------------------------------------------
 def test_there_is_no_such_client(paused):
     paused.refused("no such client", "pause", "--client", 1)
+
+
+def test_of_vms_with_one_name_each_has_another_to_be_paused_by(paused, regions):
+    """`barcuda ps` shows them with the pids of their bridges."""
+    paused.serve("--name", "vm1")
+    regions().serve("--name", "vm1")
+    for what in "pause", "resume":
+        for name in "vm1", "vm2":
+            ran = run(BARCUDA, what, name)
+            assert ran.status == 1 and f"there is no VM with the name {name}; `barcuda ps` shows the VMs" in ran.err, ran
+        assert run(BARCUDA, what, f"vm1/{paused.region.bridge.proper}").status == 0
+
+
+def test_without_a_bridge_there_is_nothing_to_pause(paused):
+    paused.region.stop()
+    ran = paused.ask("pause")
+    assert ran.status == 1 and "no bridge" in ran.err, ran
+
+
+@pytest.mark.skipif(not may_be_other_user(), reason="needs root, to be another user")
+def test_another_user_pauses_nothing(paused, first):
+    os.chmod(paused.region.folder, 0o755)
+    for what in "pause", "resume":
+        ran = run(*other_user(BARCUDA, what, "--region", paused.region.path))
+        assert ran.status == 1, ran
+    assert paused.state(first) == "running"
+    paused.ends_well(first)
 
 
 def test_a_client_whose_gpu_waits_for_its_own_next_command_is_refused_within_the_time_and_lives(paused):

@@ -18,14 +18,17 @@ from e2e.flat import BARCUDA, BRIDGE, BUILD, IS_ROOT, children, gxx, may_be_othe
 OWN_MOUNTS = "a /dev/shm", OWN_SHM
 UPGRADES = int(os.environ.get("BARCUDA_TEST_UPGRADES", "8"))
 COPIES = BUILD / "e2e/copy_model", "steps=2500"
-# A bridge of some build: it says that it could go on with the clients, and then does what its name says.
+# A bridge of some build: it says that it could go on with the clients, and then does what its name says. A silent one does not even say that.
 ODD_BRIDGE = r"""
 #include <csignal>
 #include <cstring>
 #include <unistd.h>
 int main(int count, char** words) {
     for (int i = 1; i < count; ++i)
-        if (!std::strcmp(words[i], "--could-follow")) return 87;
+        if (!std::strcmp(words[i], "--could-follow")) {
+            if (DOES == 's') for (;;) pause();
+            return 87;
+        }
     if (DOES == 'c') raise(SIGSEGV);
     if (DOES == 'h') for (;;) pause();
     if (DOES == 'b') execv(BECOMES, words);
@@ -215,6 +218,19 @@ def test_files_that_others_may_have_made_and_what_is_no_bridge_are_refused(regio
         installation.install(BRIDGE)
         os.chown(installation.bridge, 65534, 65534)
         refused("it belongs to user 65534: it must belong to root", "--binary", installation.bridge)
+
+
+def test_a_file_that_does_not_answer_is_refused_and_so_is_another_order_meanwhile(region, odd_bridge):
+    region.serve("--warm", "0")
+    before, silent = region.bridge.proper, odd_bridge("silent")
+    waits = region.background("waits", BARCUDA, "upgrade", "--region", region.path, "--binary", silent, "--within", "5s", env={"LD_PRELOAD": None})
+    region.wait_for_log("upgrade: replacement by")
+    for check in [], ["--check"]:
+        ran = upgrade(region, *check)
+        assert ran.status == 1 and "an upgrade is under way already" in ran.err, ran
+    assert waits.wait() == 1 and "it did not answer the check within 5 s. Nothing was changed" in waits.log, waits
+    assert region.bridge.proper == before
+    upgraded(region)
 
 
 def test_an_option_that_the_new_bridge_does_not_know_is_refused(region, scratch, refused):
