@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bridge that is killed is followed by another one of the same keeper, which goes on with the same clients: programs compute what they
-always do, what they hold is theirs and comes back when they end, and new programs are served. More: BARCUDA_TEST_KILLS=500."""
+always do, what they hold is theirs and comes back when they end, and new programs are served. Hundreds of kills: tests/hostile/lives."""
 import os
 import random
 import re
@@ -12,7 +12,7 @@ import pytest
 
 from e2e.flat import BARCUDA, BUILD, PATIENCE, children, run, succeed, until
 
-KILLS = int(os.environ.get("BARCUDA_TEST_KILLS", "12"))
+KILLS = 12
 MODELS = {
     "copies": ("e2e/copy_model", "steps=3000"),
     "everything": ("e2e/api_model", "steps=1500", "threads=3"),

@@ -2,11 +2,9 @@
 """`barcuda pause` and `resume`: programs that are paused at random times compute what they always do; the GPU holds nothing of a paused
 client; each refusal changes nothing and names its reason; and a paused client can be listed, limited and killed.
 
-By hand: PAUSES=1000 pauses each of the programs so many times, for a millisecond to three seconds, and says how often; PAUSE_SEED is the
-seed of the programs and of the pauses.
+Hundreds of pauses, of a millisecond to a minute: tests/hostile/lives.
 """
 import json
-import math
 import os
 import random
 import re
@@ -23,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("own_shm")
 PROGRAM = BUILD / "e2e/pauses"
 # A card that no other test's processes share: the software GPU tells cards apart by their size.
 CARD = 1000 + 2 * (os.getpid() % 400)  # MiB
-PAUSES, SEED = int(os.environ.get("PAUSES", "0")), int(os.environ.get("PAUSE_SEED", "14021"))
+SEED = 14021  # of the programs and of the pauses
 STOPPED = 12  # seconds: longer than any process of the host waits for a guest's
 WORK = "did not end within the time"
 
@@ -90,28 +88,18 @@ def first(paused):
 
 
 # ---- programs that are paused again and again --------------------------------------------------------------------------
-def lasts(at_random, longest):
-    """Seconds: each order of magnitude from a millisecond on is as likely as the next."""
-    return 0.001 * math.exp(at_random.uniform(0, math.log(longest / 0.001)))
-
-
 def pauses_of(paused, commands, *options):
-    """Pauses the programs, one after the other, until the last one ends, or as often as PAUSES says."""
-    at_random, pauses, refusals, programs = random.Random(SEED), 0, 0, 0
-    while programs < len(commands) or pauses < PAUSES:
-        command = [str(word).format(seed=SEED + programs) for word in commands[programs % len(commands)]]
-        program = paused.region.background(f"program{programs}", *command)
-        programs += 1
+    """Pauses the programs, one after the other, until the last one ends."""
+    at_random = random.Random(SEED)
+    for number, words in enumerate(commands):
+        program = paused.region.background(f"program{number}", *(str(word).format(seed=SEED + number) for word in words))
         while program.runs():
-            time.sleep(lasts(at_random, 0.2) if PAUSES else at_random.uniform(0.01, 0.05))
+            time.sleep(at_random.uniform(0.01, 0.05))
             ran = paused.ask("pause", *options)
             assert ran.status == 0 or WORK in ran.err, f"{ran}\n{program}"  # its GPU may wait for its next command all the time
-            refusals += ran.status != 0
-            pauses += ran.status == 0
-            time.sleep(lasts(at_random, 3) if PAUSES and ran.status == 0 else at_random.uniform(0.01, 0.05))
+            time.sleep(at_random.uniform(0.01, 0.05))
             paused.resume()
         assert program.wait() == 0, program
-    print(f"{programs} programs, {pauses} pauses, {refusals} refusals, of {commands[0][0].name}")
 
 
 def model(name, *arguments):

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`barcuda upgrade`: the bridge of another file takes the place of one that serves. Its clients keep their workers and compute what they always
 do, new clients get the new file's workers. A file that cannot go on with the clients is refused before anything is done. If the new
-bridge does not come to serve, that of the earlier file goes on. BARCUDA_OTHER_BUILD=FOLDER: back and forth between two builds."""
+bridge does not come to serve, that of the earlier file goes on. Back and forth between two builds: tests/hostile/lives upgrades."""
 import json
 import os
 import random
 import re
 import shutil
-import time
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +14,7 @@ from e2e.conftest import OWN_SHM
 from e2e.flat import BARCUDA, BRIDGE, BUILD, IS_ROOT, children, gxx, may_be_other_user, other_user, run, succeed, until, written
 
 OWN_MOUNTS = "a /dev/shm", OWN_SHM
-UPGRADES = int(os.environ.get("BARCUDA_TEST_UPGRADES", "8"))
+UPGRADES = 8
 COPIES = BUILD / "e2e/copy_model", "steps=2500"
 # A bridge of some build: it says that it could go on with the clients, and then does what its name says. A silent one does not even say that.
 ODD_BRIDGE = r"""
@@ -301,25 +299,3 @@ def test_without_a_name_all_bridges_are_upgraded(own_mounts, regions):
 def test_without_a_bridge_there_is_nothing_to_upgrade(own_mounts):
     ran = run(BARCUDA, "upgrade")
     assert ran.status == 1 and "no bridge" in ran.err, ran
-
-
-# ---- another build
-@pytest.mark.skipif("BARCUDA_OTHER_BUILD" not in os.environ, reason="needs BARCUDA_OTHER_BUILD: the build folder of another commit")
-def test_two_builds_replace_each_other_under_load(region):
-    other = Path(os.environ["BARCUDA_OTHER_BUILD"]).resolve() / "bin/barcuda-bridge"
-    bridge = region.serve("--warm", "1", program=other)
-    computes(region)
-    clients = [region.background(f"client{i}", BUILD / "e2e/copy_model", "steps=600", f"seed={i}") for i in range(8)]
-    upgrades, seconds = 0, []
-    while any(client.runs() for client in clients):
-        begin = time.monotonic()
-        upgraded(region, "--binary", BRIDGE if upgrades % 2 == 0 else other)
-        seconds.append(time.monotonic() - begin)
-        upgrades += 1
-        computes(region)
-    for client in clients:
-        assert client.wait() == 0, f"after {upgrades} upgrades: {client}{bridge.log}"
-    until(lambda: len(children(bridge.pid, "--worker")) == 1, "only the warm worker is left")
-    print(f"{upgrades} upgrades, each {min(seconds):.3f} to {max(seconds):.3f} s, {len(clients)} clients, none lost")
-    assert upgrades >= 2
-    bridge.stop()

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""shell.py: a guest whose shell takes lines while its bridge, on this machine, is told what to do. (Guests that run one program: guest.py.)"""
+import json
+import re
+import socket
+import subprocess
+
+from e2e.flat import BARCUDA, BUILD, DEVICE, TOP, Program, run, until
+
+PATIENCE = 300  # an emulated guest boots for a minute where others build
+
+
+class Shell:
+    """A guest whose shell takes lines, in the background; its bridge is on this machine."""
+
+    # Takes the module away, and names the whole BAR, for root's programs: BARCUDA_REGION=$bar.
+    TO_THE_BAR = "bar=$(ls -d /sys/bus/pci/devices/*/uio | head -n 1)/../resource2_wc; bar=$(realpath $bar); /sbin/rmmod uio_barcuda"
+
+    def __init__(self, folder, door, *options):
+        self.vm = Program(folder, "vm", [TOP / "tests/vm/run", "--keep-log", "--transport", door, "--device", DEVICE, "--timeout", 1500, *options,
+                                         "--", "bash", "-c", "mkfifo /tmp/line; exec 8<&0 9<> /tmp/line; echo booted; "
+                                         'while read -r command <&8; do eval "$command"; done'],
+                          env={"TMPDIR": folder, "BARCUDA_BUILD": str(BUILD), "BARCUDA_LOG": "info"}, stdin=subprocess.PIPE)
+        self.folder, self.times = folder, 0
+
+    def boot(self):
+        self.says("booted")
+        [self.log] = self.folder.glob("barcuda-vm.*")
+        self.region = re.search(r"region (\S+) of \d+ MiB", self.bridge_log)[1]
+        return self
+
+    def says(self, pattern, count=1):
+        def found():
+            ended = not self.vm.runs()
+            if len(re.findall(pattern, self.vm.out, re.M)) >= count:
+                return True
+            assert not ended, f"{pattern!r} was not said by {self.vm}"
+            return False
+        until(found, lambda: f"{pattern!r} is said by {self.vm}\n{self.bridge_log}", PATIENCE)
+
+    def does(self, command):
+        """The guest's shell does this, to its end: what it says."""
+        self.times += 1
+        before = len(self.vm.out)
+        self.vm.send(f"{command}; echo did {self.times} $?")
+        self.says(rf"did {self.times} \d+$")
+        said = self.vm.out[before:]
+        assert said.rstrip().endswith(" 0"), f"{command}: {said}{self.vm.log}"
+        return said
+
+    @property
+    def bridge_log(self):
+        return (self.log / "bridge").read_text(errors="replace")
+
+    def ask(self, what, *options):
+        return run(BARCUDA, what, "--region", self.region, *options, patience=PATIENCE)
+
+    def pause(self):
+        ran = self.ask("pause", "--within", "60s")
+        assert ran.status == 0, f"{ran}\n{self.bridge_log}"
+
+    def resume(self):
+        ran = self.ask("resume")
+        assert ran.status == 0, f"{ran}\n{self.bridge_log}"
+
+    def monitor(self, *commands):
+        """What QEMU's monitor is told, as libvirt tells it."""
+        with socket.socket(socket.AF_UNIX) as to:
+            to.settimeout(PATIENCE)
+            to.connect(str(self.log / "qmp"))
+            lines = to.makefile("rw")
+            lines.readline()  # its greeting
+            for command in ("qmp_capabilities", *commands):
+                lines.write(json.dumps({"execute": command}) + "\n")
+                lines.flush()
+                while "return" not in (answer := json.loads(lines.readline())):
+                    assert "error" not in answer, answer
+
+    def complaints(self):
+        return [line for line in self.bridge_log.splitlines() if re.search(r"\b(warning|warn|error|critical)\b", line)]
+
+    def end(self):
+        self.vm.send("exit 0")
+        assert self.vm.wait() == 0, f"{self.vm}\n{self.bridge_log}"
