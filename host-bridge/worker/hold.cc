@@ -19,6 +19,14 @@ namespace {
 constexpr unsigned lock_within_ms = 2000;
 constexpr std::uint64_t first_attempt = 100'000'000, between_attempts = 20'000'000;  // ns
 
+// Only later commands of the client end a capture; and meanwhile nothing says whether the GPU has work.
+bool captures(Session& session) {
+    bool any = false;
+    if (session.streams().has_captured())
+        session.handles().each<CUstream>([&](CUstream s) { any = any || session.streams().capturing(s); });
+    return any;
+}
+
 }  // namespace
 
 bool Hold::look() {
@@ -62,7 +70,7 @@ void Hold::begin() {
 
 void Hold::attempt() {
     tries_ = true;
-    attempt_ends_ = std::min(deadline_, Os::now() + std::exchange(attempt_, 2 * attempt_));
+    attempt_ends_ = std::min(deadline_, Os::now() + attempt_);
     become(Paused::holding);
 }
 
@@ -74,7 +82,9 @@ void Hold::hold() {
         return wanted_ == Paused::away ? leave() : answer(Obstacle::none);
     }
     const std::uint64_t now = Os::now();
-    if (now < attempt_ends_) return;
+    const bool is_over = now >= attempt_ends_;
+    if (!is_over && !captures(session_)) return;
+    if (is_over) attempt_ *= 2;
     become(Paused::running);
     next_attempt_ = now + between_attempts;
     if (now < deadline_) return;

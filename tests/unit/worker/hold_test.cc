@@ -11,10 +11,15 @@ namespace {
 
 struct Answers {
     CUresult work, lock, checkpoint, restore, unlock;
+    bool captures;
     int locked, away;
 } answers;
 
 CUresult query(CUstream) { return answers.work; }
+CUresult is_capturing(CUstream stream, CUstreamCaptureStatus* status) {
+    *status = stream && answers.captures ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
 CUresult lock(int, CUcheckpointLockArgs*) {
     answers.locked += answers.lock == CUDA_SUCCESS;
     return answers.lock;
@@ -36,6 +41,7 @@ Driver with_checkpoint() {
     answers = {};
     Driver driver = fake::driver();
     driver.cuStreamQuery = query;
+    driver.cuStreamIsCapturing = is_capturing;
     driver.checkpoint = {lock, checkpoint, restore, unlock};
     return driver;
 }
@@ -114,6 +120,28 @@ TEST_F(HoldTest, WhileWorkLastsCommandsAreTakenNowAndThen) {
     while (!hold.stops()) EXPECT_FALSE(done());
     EXPECT_TRUE(done());
     EXPECT_EQ(is(), Paused::held);
+}
+TEST_F(HoldTest, ACaptureIsNotHeldUpForOnlyCommandsEndIt) {
+    work();
+    const CUstream s = stream();
+    EXPECT_TRUE((call<Op::cuStreamBeginCapture_v2>(s, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).ok()));
+    answers.captures = true;
+    order(Paused::held);
+    for (int i = 0; i < 1000; ++i) EXPECT_FALSE(hold.stops());
+    EXPECT_FALSE(done());
+    answers.captures = false;
+    answers.work = CUDA_SUCCESS;
+    while (!hold.stops()) EXPECT_FALSE(done());
+    EXPECT_EQ(is(), Paused::held);
+}
+TEST_F(HoldTest, AClientThatDoesNotEndItsCaptureIsRefusedInTime) {
+    work();
+    EXPECT_TRUE((call<Op::cuStreamBeginCapture_v2>(stream(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).ok()));
+    answers.captures = true;
+    order(Paused::held, 30);
+    while (!done()) EXPECT_FALSE(hold.stops());
+    EXPECT_EQ(obstacle(), Obstacle::work);
+    EXPECT_EQ(is(), Paused::running);
 }
 TEST_F(HoldTest, AnOrderThatIsTakenBackWhileWorkLastsIsAnswered) {
     work();
