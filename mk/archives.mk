@@ -27,6 +27,7 @@ sources_soft-driver     := $(wildcard soft-gpu/driver/*.cc soft-gpu/driver/calls
 sources_soft-blas       := $(wildcard soft-gpu/blas/*.cc)
 sources_soft-random     := $(wildcard soft-gpu/random/*.cc)
 sources_soft-nvml       := $(wildcard soft-gpu/nvml/*.cc)
+sources_unit-support    := $(wildcard tests/unit/support/*.cc)
 # Without LLVM's headers the software GPU interprets all kernels.
 LLVM_CONFIG ?= $(firstword $(wildcard $(patsubst %,/usr/bin/llvm-config-%,19 18 17 16 15 14) /usr/bin/llvm-config))
 archives := $(patsubst sources_%,%,$(filter sources_%,$(.VARIABLES)))
@@ -118,5 +119,5 @@ $(B)/glibc-$(glibc)/libc.so: guest-allocator/glibc/stubs.py $(B)/guest-glibc.a
 	@CC='$(CC)' python3 $< $(glibc) $(@D) $(B)/guest-glibc.a
 
 # What the fuzzers are made of counts which of its edges were taken. The rest need not: it compiles a quarter faster.
-fuzzed := $(wildcard tests/fuzz/*.cc) $(foreach a,host-between host-worker soft-engine shm-device base,$(sources_$(a)))
+fuzzed := $(wildcard tests/fuzz/*.cc) $(foreach a,host-between host-worker soft-engine shm-device base unit-support,$(sources_$(a)))
 $(if $(and $(clang),$(findstring address,$(SANITIZE))),$(patsubst %.cc,$(B)/%.o,$(fuzzed)): sanitize += -fsanitize=fuzzer-no-link)

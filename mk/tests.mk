@@ -15,7 +15,7 @@ every_unit_test := $(notdir $(basename $(call buildable,$(unit_files))))
 unit_names := $(filter $(UNIT),$(every_unit_test))
 unit_tests := $(foreach t,$(unit_names),$(if $(toolkit),$(B)/tests/$(t),$(if $(call generated_of,$(t)),,$(B)/tests/$(t))))
 .SECONDEXPANSION:
-$(patsubst %,$(B)/tests/%,$(every_unit_test)): $(B)/tests/%: $(B)/tests/unit/$$(call room_of,$$*)/%.o $$(call archive_files,$$(call archives_of,$$*)) $$(call generated_of,$$*)
+$(patsubst %,$(B)/tests/%,$(every_unit_test)): $(B)/tests/%: $(B)/tests/unit/$$(call room_of,$$*)/%.o $$(call archive_files,$$(if $$(call in_room,guest queue worker,$$*),unit-support) $$(call archives_of,$$*)) $$(call generated_of,$$*)
 	$(call making,LINK)
 	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(call generated_of,$*) $(link) $(fast_link) -lgmock -lgtest -lgtest_main $(host_libraries)
 

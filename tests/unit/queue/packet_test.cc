@@ -85,7 +85,7 @@ template <Op op> bool reads_whole(std::span<const std::byte> bytes) {
 
 struct Row {
     const char* name;
-    std::vector<std::byte> (*request)(sample::Guest&, sample::Arguments&);
+    Op op;
     bool (*reads_whole)(std::span<const std::byte>);
 };
 class Rows : public testing::TestWithParam<Row> {
@@ -93,7 +93,7 @@ class Rows : public testing::TestWithParam<Row> {
     std::vector<std::byte> bytes() {
         sample::Guest guest;
         auto arguments = std::make_unique<sample::Arguments>();
-        return GetParam().request(guest, *arguments);
+        return sample::request(GetParam().op, guest, *arguments);
     }
 };
 
@@ -110,7 +110,7 @@ TEST_P(Rows, BytesBehindTheLastValueAreRefused) {
 }
 std::vector<Row> rows() {
     return {
-#define X(name, ...) {#name, &sample::request<Op::name>, &reads_whole<Op::name>},
+#define X(name, ...) {#name, Op::name, &reads_whole<Op::name>},
         BARCUDA_ROWS(X)
 #undef X
     };

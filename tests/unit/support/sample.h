@@ -48,22 +48,7 @@ struct Arguments {
         !std::is_void_v<std::remove_pointer_t<T>> && Incomplete<T>::value;
 };
 
-// The values of a request, without its head.
-template <Op op> std::vector<std::byte> request(Guest& guest, Arguments& arguments) {
-    using R = RowOf<op>;
-    typename R::Parameters parameters{};
-    return [&]<std::size_t... I>(std::index_sequence<I...>)->std::vector<std::byte> {
-        typename R::Arguments values{arguments.of<std::tuple_element_t<I, typename R::Arguments>>()...};
-        std::vector<std::byte> bytes((std::size_t{0} + ... + std::get<I>(parameters).room(values)));
-        Writer w(bytes);
-        (std::get<I>(parameters).send(w, values, guest), ...);
-        if (!w.ok() || w.used() != bytes.size()) {  // never a valid size
-            bytes.clear();
-            bytes.push_back(std::byte{1});
-        }
-        return bytes;
-    }
-    (std::make_index_sequence<R::count>{});
-}
+// The values of a request, without its head (sample.cc).
+std::vector<std::byte> request(Op op, Guest& guest, Arguments& arguments);
 
 }  // namespace barcuda::sample

@@ -495,14 +495,12 @@ TEST_F(Loopback, ACommandThatDoesNotExistIsALie) {
 TEST_F(Loopback, ATruncatedRequestIsALieAndReachesNoDriver) {
     const auto before = world.calls;
     auto arguments = std::make_unique<sample::Arguments>();
-#define X(name, ...)                                                                         \
-    {                                                                                        \
-        const auto bytes = sample::request<Op::name>(guest, *arguments);                     \
-        for (std::size_t n = 0; n < bytes.size(); n += 8)                                    \
-            EXPECT_TRUE(send(Op::name, std::span(bytes).first(n)).lie) << #name << " " << n; \
+    for (unsigned i = 0; i < static_cast<unsigned>(Op::count); ++i) {
+        const auto op = static_cast<Op>(i);
+        const auto bytes = sample::request(op, guest, *arguments);
+        for (std::size_t n = 0; n < bytes.size(); n += 8)
+            EXPECT_TRUE(send(op, std::span(bytes).first(n)).lie) << op_names[i] << " " << n;
     }
-    BARCUDA_ROWS(X)
-#undef X
     EXPECT_EQ(world.calls, before);
 }
 TEST_F(Loopback, RandomRequestsNeverLeadTheDriverAstray) {  // the fake aborts at a handle that is not its own
@@ -511,18 +509,12 @@ TEST_F(Loopback, RandomRequestsNeverLeadTheDriverAstray) {  // the fake aborts a
     graph();
     const auto before = world.calls;
     auto arguments = std::make_unique<sample::Arguments>();
-    using Request = std::vector<std::byte> (*)(sample::Guest&, sample::Arguments&);
-    const Request requests[] = {
-#define X(name, ...) &sample::request<Op::name>,
-        BARCUDA_ROWS(X)
-#undef X
-    };
     for (int i = 0; i < 20000; ++i) {
-        const auto op = static_cast<Op>(random() % std::size(requests));
+        const auto op = static_cast<Op>(random() % static_cast<unsigned>(Op::count));
         if (op == Op::cuDevicePrimaryCtxReset_v2 || op == Op::take_output)
             continue;  // the process's own: its context, its output
         arguments->handle = random() % 4 ? 0x40 + random() % 8 : wire::given + random() % 8;
-        auto bytes = requests[static_cast<unsigned>(op)](guest, *arguments);
+        auto bytes = sample::request(op, guest, *arguments);
         for (unsigned change = random() % 3; change && !bytes.empty(); --change)
             bytes[random() % bytes.size()] = static_cast<std::byte>(random());
         send(op, bytes);
