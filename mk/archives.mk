@@ -75,13 +75,18 @@ $(B)/soft-gpu/compiler/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
 $(B)/host-bridge/cli/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
 # The same is true of most tests; those of the queue and of the heap run long.
 $(B)/tests/unit/%.o: optimize := -O0
-$(B)/tests/unit/queue/virtqueue_%.o $(B)/tests/unit/queue/wait_%.o: optimize = $(if $(SANITIZE),-O1,-O2)
-$(foreach folder,base shm-device guest-allocator/heap tests/unit/heap/,$(B)/$(folder)%.o): optimize = $(if $(SANITIZE),-O1,-O2)
+$(B)/tests/unit/%.o: debug := $(unit_debug)
+$(B)/tests/unit/%.o: common_headers := $(common_headers) gtest/gtest.h
+long_tests := $(foreach names,queue/virtqueue_ queue/wait_ heap/,$(B)/tests/unit/$(names)%.o)
+$(foreach folder,base shm-device guest-allocator/heap,$(B)/$(folder)%.o) $(long_tests): optimize = $(if $(SANITIZE),-O1,-O2)
+# They are compiled as the products are, with the same precompiled headers.
+$(long_tests): debug := -g1
+$(long_tests): common_headers := $(common_headers)
 
 $(patsubst %.cc,$(B)/%.o,$(shell grep -rlE --include='*.cc' 'BARCUDA_VERSION|version_text' shm-device guest-allocator host-bridge soft-gpu)): VERSION
 $(B)/%.o: %.cc
 	$(call making,CXX,$<)
-	@$(CXX) $(compile) $(if $(PRECOMPILED),$$(tests/precompile $(B) $(CXX) $(compile))) -MMD -MP -c -o $@ $<
+	@$(CXX) $(compile) $(if $(PRECOMPILED),$$(tests/precompile $(B) '$(common_headers)' $(CXX) $(compile))) -MMD -MP -c -o $@ $<
 
 # Driver functions that the guest library does not have answer CUDA_ERROR_NOT_SUPPORTED by name: one weak function for each
 # symbol of the driver API (and of the runtime layer's older entry points), so that a program that never calls them still loads.

@@ -29,8 +29,10 @@ cppflags += $(if $(clang),$(foreach s,address thread,$(if $(findstring $(s),$(SA
 # A unit test names file and line itself, and a hundred programs with symbols take a gigabyte. CXXFLAGS=-g gives them symbols, for a debugger.
 debug := -g1
 unit_debug := $(if $(SANITIZE)$(findstring -g,$(CXXFLAGS)),-g1,-g0)
-$(B)/tests/unit/%.o: debug := $(unit_debug)
 $(B)/tests/%: private ldflags += $(if $(filter -g0,$(unit_debug)),-s)
+# What is read once for all files (tests/precompile).
+common_headers := algorithm array atomic chrono condition_variable cstring functional map memory mutex optional span string thread unordered_map \
+                  variant vector
 # What runs under a sanitizer takes longer to compile than it will ever run.
 optimize = $(if $(SANITIZE),-O0,-O2)
 cxxflags = -std=c++20 $(optimize) $(debug) -Wall -Wextra -Werror -fPIC -fvisibility=hidden -pthread \
