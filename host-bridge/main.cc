@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/cli/app.h"
 #include "base/cli/config.h"
-#include "base/cli/usage.h"
 #include "base/log.h"
 #include "host-bridge/between/link.h"
 #include "host-bridge/bridge/bridge.h"

@@ -71,8 +71,8 @@ $(B)/soft-gpu/%.o: optimize = $(if $(SANITIZE),-O0,-O3)
 $(B)/soft-gpu/%.o: cxxflags += -ffp-contract=off -fno-math-errno -fno-trapping-math
 $(B)/soft-gpu/compiler/%.o: cppflags += -isystem $(shell $(LLVM_CONFIG) --includedir)
 $(B)/soft-gpu/compiler/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
-# A subcommand does little work.
-$(B)/host-bridge/cli/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
+# What reads a command line does little work, and so does a subcommand.
+$(B)/host-bridge/main.o $(B)/base/cli/%.o $(B)/host-bridge/cli/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
 # The same is true of most tests; those of the queue and of the heap run long.
 $(B)/tests/unit/%.o: optimize := -O0
 $(B)/tests/unit/%.o: debug := $(unit_debug)

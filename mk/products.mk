@@ -66,13 +66,13 @@ $(lib)/barcuda-soft/libcurand.so.10: $(B)/soft-random.a
 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10: $(lib)/barcuda-soft/libcuda.so.1
 	$(call library,,$(filter %.a,$^),$(lib)/barcuda-soft/libcuda.so.1 $(with) $(link) $(hidden_gcc))
 
-$(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(call archive_files,$(host) shm-device base)
+$(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(call archive_files,$(host) base-cli shm-device base)
 	$(call program,$(host_libraries))
 
 $(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,guest-commands guest-pmem host-watch host-cage host-between base-cli shm-device base)
 	$(call program,$(if $(SANITIZE),,$(old_glibc) $(gcc_inside)) $(carried_libraries) -ldl)
 
-$(bin)/barcuda-exporter: $(B)/host-bridge/exporter/main.o $(call archive_files,host-watch host-between shm-device base)
+$(bin)/barcuda-exporter: $(B)/host-bridge/exporter/main.o $(call archive_files,host-watch host-between base-cli shm-device base)
 	$(call program,$(host_libraries) -lmicrohttpd)
 
 # The device plugin for Kubernetes, and a kubelet's side of its protocol for its test: only where they are asked for, since gRPC is large.
@@ -93,8 +93,8 @@ $(generated)%.o: $(generated)%.cc
 	@$(CXX) $(compile) -w -I$(B)/kubernetes -c -o $@ $<
 grpc_libraries = $(shell pkg-config --libs grpc++ protobuf)
 protocol := $(generated).pb.o $(generated).grpc.pb.o
-$(bin)/barcuda-device-plugin: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/kubernetes/*.cc) host-bridge/cli/container.cc base/cli/installation.cc) \
-        $(protocol) $(call archive_files,host-watch host-between shm-device base)
+$(bin)/barcuda-device-plugin: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/kubernetes/*.cc) host-bridge/cli/container.cc) \
+        $(protocol) $(call archive_files,host-watch host-between base-cli shm-device base)
 	$(call program,$(host_libraries) $(grpc_libraries))
 $(B)/e2e/kubelet: $(B)/tests/e2e/install/kubelet.o $(protocol)
 	$(call program,$(grpc_libraries))

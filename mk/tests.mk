@@ -39,7 +39,7 @@ $(B)/e2e/bridge-link5: numbers := -DBARCUDA_LINK=5 -DBARCUDA_OLDEST_LINK=4
 $(other_bridges): host-bridge/bridge/numbers.cc $(bin)/barcuda-bridge
 	$(call making,LINK)
 	@$(CXX) $(compile) $(numbers) -c -o $@.o $<
-	@$(CXX) -o $@ $(B)/host-bridge/main.o $@.o $(call archive_files,$(host) shm-device base) $(link) $(fast_link) $(host_libraries)
+	@$(CXX) -o $@ $(B)/host-bridge/main.o $@.o $(call archive_files,$(host) base-cli shm-device base) $(link) $(fast_link) $(host_libraries)
 
 # The heap alone, to be preloaded into real programs; and a program that does nothing but allocate, and checks every byte.
 $(B)/heap/libheap-test.so: $(B)/tests/heap/support/preload.o $(B)/guest-heap.a $(B)/shm-device.a $(B)/base.a

@@ -48,4 +48,8 @@ class App {
     std::map<const CLI::App*, Entry> commands_;
 };
 
+// For programs without subcommands. Parses; true: continue. Otherwise `status` is the exit status: 0 after help,
+// `wrong_usage` after a wrong word.
+bool understood(CLI::App& app, int argc, char** argv, int& status);
+
 }  // namespace barcuda

@@ -18,7 +18,7 @@
 #include <cstring>
 #include <string>
 
-#include "base/cli/usage.h"
+#include "base/cli/app.h"
 #include "base/listen.h"
 #include "base/visitors.h"
 #include "host-bridge/watch/metrics.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/cli/usage.h"
+#include "base/cli/app.h"
 #include "base/log.h"
 #include "host-bridge/kubernetes/plugin.h"
 #include "host-bridge/watch/region_file.h"
