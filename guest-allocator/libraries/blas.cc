@@ -79,6 +79,11 @@ template <Op op, class... P> struct Stub<op, cublasStatus_t(P...)> {
         return ask<op>(given...);
     }
 };
+// With int sizes: what its twin with 64-bit sizes does.
+template <Op op, class Prototype, class Twin> struct Narrowed;
+template <Op op, class... P, class Twin> struct Narrowed<op, cublasStatus_t(P...), Twin> {
+    static cublasStatus_t function(P... given) { return Stub<op, Twin>::function(given...); }
+};
 
 }  // namespace
 
@@ -191,15 +196,15 @@ extern "C" [[gnu::visibility("default")]] const char* cublasGetStatusString(cubl
 }
 
 // ---- the rest: rows and nothing else
-#define EXPORT_STUB(name, op, ...) \
-    EXPORT_AS(name, __VA_ARGS__, barcuda::guest::Stub<barcuda::Op::op, __VA_ARGS__>::function)
-#define EXPORT(name) EXPORT_STUB(name, name, decltype(::name))
+#define EXPORT(name) \
+    EXPORT_AS(name, decltype(::name), barcuda::guest::Stub<barcuda::Op::name, decltype(::name)>::function)
 BARCUDA_CUBLAS_ROWS(EXPORT_ROW)
 #undef EXPORT
 // Those with a twin that takes 64-bit sizes.
-#define EXPORT(name)                                                        \
-    using TypeOf_##name##_64 = decltype(::name##_64);                       \
-    using TypeOf_##name = barcuda::guest::Narrow<TypeOf_##name##_64>::type; \
-    EXPORT_STUB(name, name, TypeOf_##name)                                  \
-    EXPORT_STUB(name##_64, name, TypeOf_##name##_64)
+#define EXPORT(name)                                                                                                \
+    using TypeOf_##name##_64 = decltype(::name##_64);                                                               \
+    using TypeOf_##name = barcuda::guest::Narrow<TypeOf_##name##_64>::type;                                         \
+    EXPORT_AS(name##_64, TypeOf_##name##_64, barcuda::guest::Stub<barcuda::Op::name, TypeOf_##name##_64>::function) \
+    EXPORT_AS(name, TypeOf_##name,                                                                                  \
+              barcuda::guest::Narrowed<barcuda::Op::name, TypeOf_##name, TypeOf_##name##_64>::function)
 BARCUDA_CUBLAS_WIDE_ROWS(EXPORT_ROW)
