@@ -38,6 +38,7 @@ demo: deps
 check_options = --build $(B) $(if $(TESTS),--filter '$(TESTS)') $(if $(JUNIT),--junit '$(JUNIT)')
 check: deps
 	@$(MAKE) --no-print-directory $(side_by_side) -k tests
+	@rm -rf $(B)/std-*
 	@tests/check $(check_options)
 
 # The unit tests alone, or those that UNIT='virtqueue% wait%' names; without a CUDA toolkit, those that need none.
@@ -58,13 +59,6 @@ bench: deps
 bench-gpu: deps
 	@$(MAKE) --no-print-directory $(side_by_side) all $(bench_programs)
 	@tests/bench/run --root $(B) --device cuda --vm $(BENCH)
-# All GPUs of this machine, natively and through Barcuda: figures, and that results are right. BENCH='--device soft --quick' where there is none.
-bench-devices: deps
-	@$(MAKE) --no-print-directory $(side_by_side) all $(programs) $(bench_programs)
-	@tests/bench/run --root $(B) --part devices $(BENCH)
-# Who has memory on a full card, by a simulated clock: docs/oversubscription.md. BENCH=... are options of tests/bench/residency.
-bench-residency: $(B)/bench/residency_bench
-	@tests/bench/residency --build $(B) $(BENCH)
 
 # The whole-program tests on the GPU of this machine, with no VM and in a QEMU guest.
 check-gpu: deps

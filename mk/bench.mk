@@ -22,3 +22,11 @@ $(B)/bench/malloc_bench $(B)/bench/queue_bench:
 $(B)/bench/residency_bench: $(B)/tests/bench/residency_bench.o $(B)/host-between.a
 	$(call making,LINK)
 	@$(CXX) -o $@ $^ $(link) -lfmt
+
+# All GPUs of this machine, natively and through Barcuda: figures, and that results are right. BENCH='--device soft --quick' where there is none.
+bench-devices: deps
+	@$(MAKE) --no-print-directory $(side_by_side) all $(programs) $(bench_programs)
+	@tests/bench/run --root $(B) --part devices $(BENCH)
+# Who has memory on a full card, by a simulated clock: docs/oversubscription.md. BENCH=... are options of tests/bench/residency.
+bench-residency: $(B)/bench/residency_bench
+	@tests/bench/residency --build $(B) $(BENCH)

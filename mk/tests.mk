@@ -15,9 +15,25 @@ every_unit_test := $(notdir $(basename $(call buildable,$(unit_files))))
 unit_names := $(filter $(UNIT),$(every_unit_test))
 unit_tests := $(foreach t,$(unit_names),$(if $(toolkit),$(B)/tests/$(t),$(if $(call generated_of,$(t)),,$(B)/tests/$(t))))
 .SECONDEXPANSION:
-$(patsubst %,$(B)/tests/%,$(every_unit_test)): $(B)/tests/%: $(B)/tests/unit/$$(call room_of,$$*)/%.o $$(call archive_files,$$(if $$(call in_room,guest queue worker,$$*),unit-support) $$(call archives_of,$$*)) $$(call generated_of,$$*)
-	$(call making,LINK)
-	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(call generated_of,$*) $(link) $(fast_link) -lgmock -lgtest -lgtest_main $(host_libraries)
+# What a room's tests are linked with is large, so they are one program with a name for each file (tests/unit/main.cc). Each test of the heap
+# connects the heap in its own way, region_doors_test has tests from a header, waiters_test options for ThreadSanitizer: programs of their own.
+alone := $(foreach t,$(every_unit_test),$(if $(filter region_doors_test waiters_test,$(t))$(call in_room,heap,$(t)),$(t)))
+program_of = $(or $(filter $(1),$(alone)),$(call room_of,$(1)))
+together := $(if $(filter-out %,$(UNIT)),$(unit_names),$(every_unit_test))
+tests_of = $(foreach t,$(together),$(if $(filter $(1),$(call program_of,$(t))),$(t)))
+unit_programs := $(sort $(foreach t,$(every_unit_test),$(call program_of,$(t))))
+define unit_program
+$(B)/tests/programs/$(1): $(foreach t,$(2),$(B)/tests/unit/$(call room_of,$(t))/$(t).o) $(B)/tests/unit/main.o $(B)/tests/programs/$(1).sources \
+    $(call archive_files,$(if $(call in_room,guest queue worker,$(firstword $(2))),unit-support) $(call archives_of,$(firstword $(2)))) \
+    $(call generated_of,$(firstword $(2)))
+	$$(call making,LINK)
+	@$$(CXX) -o $$@ $$(filter $(B)/tests/%.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $(call generated_of,$(firstword $(2))) \
+	    $$(link) $$(fast_link) -lgmock -lgtest $$(host_libraries)
+sources_tests/programs/$(1) := $(strip $(2))
+$(2:%=$(B)/tests/%): $(B)/tests/programs/$(1)
+	@ln -f $$< $$@
+endef
+$(foreach p,$(unit_programs),$(if $(call tests_of,$(p)),$(eval $(call unit_program,$(p),$(call tests_of,$(p))))))
 
 # They run kernels compiled, too.
 $(patsubst %,$(B)/tests/%,$(filter ptx%,$(unit_names))): | $(if $(LLVM_CONFIG),$(lib)/barcuda-soft/libbarcuda-ptx.so)
@@ -39,7 +55,7 @@ $(B)/e2e/bridge-link5: numbers := -DBARCUDA_LINK=5 -DBARCUDA_OLDEST_LINK=4
 $(other_bridges): host-bridge/bridge/numbers.cc $(bin)/barcuda-bridge
 	$(call making,LINK)
 	@$(CXX) $(compile) $(numbers) -c -o $@.o $<
-	@$(CXX) -o $@ $(B)/host-bridge/main.o $@.o $(call archive_files,$(host) base-cli shm-device base) $(link) $(fast_link) $(host_libraries)
+	@$(CXX) -o $@ $(B)/host-bridge/main.o $@.o $(call archive_files,$(host) base-cli shm-device base) -s $(link) $(fast_link) $(host_libraries)
 
 # The heap alone, to be preloaded into real programs; and a program that does nothing but allocate, and checks every byte.
 $(B)/heap/libheap-test.so: $(B)/tests/heap/support/preload.o $(B)/guest-heap.a $(B)/shm-device.a $(B)/base.a
