@@ -366,7 +366,9 @@ Claim::Answer Claim::ask(Bytes more, const Measured& measured, Time now, bool pa
 
 void Claim::grant(const Measured& measured, Time now) {
     const Bytes back = std::min(own_.out, own_.wanted);
-    if (back || own_.waiting_since != now || !own_.promised)
+    // What it gets beside that while it settles begins no new stay.
+    const bool grows = policy_.settles(own_, {.speed = measured.speed}, now);
+    if (back || (!grows && (own_.waiting_since != now || !own_.promised)))
         own_.came = now + residency::Policy::time_to_move(back, {.speed = measured.speed});
     own_.out -= back;
     own_.promised += std::exchange(own_.wanted, 0);

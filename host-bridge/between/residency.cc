@@ -45,6 +45,15 @@ Time Policy::stay(const Client& holder, const Client& waiter, Bytes need, const 
     return alternates(holder) || alternates(waiter) ? lasting : rules_.least_stay;
 }
 
+Time Policy::settling(const Client& client, const Card& card) const {
+    return std::clamp(rules_.times * time_to_move(client.promised, card), rules_.least_stay,
+                      std::max(rules_.least_stay, rules_.ageing));
+}
+
+bool Policy::settles(const Client& client, const Card& card, Time now) const {
+    return client.came != 0 && now < plus(client.came, settling(client, card));
+}
+
 Bytes Policy::free(std::span<const Client> clients, const Card& card) {
     Bytes promised = 0;
     for (const Client& c : clients) promised = plus(promised, c.promised);
@@ -74,8 +83,12 @@ class Policy::Round {
     }
 
     Decision decide() {
-        for (std::size_t i = 0; i < clients_.size(); ++i)
-            if (waits(clients_[i])) queue_.push_back(i);
+        for (std::size_t i = 0; i < clients_.size(); ++i) {
+            if (!waits(clients_[i])) continue;
+            queue_.push_back(i);
+            if (policy_.settles(clients_[i], card_, now_))
+                look(plus(clients_[i].came, policy_.settling(clients_[i], card_)));
+        }
         std::ranges::sort(queue_, [this](std::size_t a, std::size_t b) { return place_of(a) < place_of(b); });
         for (place_ = 0; place_ < queue_.size() && !closed_; ++place_) serve(queue_[place_]);
         for (; place_ < queue_.size(); ++place_) refuse_if_late(queue_[place_]);
@@ -85,8 +98,10 @@ class Policy::Round {
 
   private:
     // In the order in which waiters are served.
-    std::tuple<std::uint32_t, Time, std::size_t> place_of(std::size_t i) const {
-        return {most_rank - policy_.aged_rank(clients_[i], now_), clients_[i].waiting_since, i};
+    std::tuple<std::uint32_t, Time, Time, std::size_t> place_of(std::size_t i) const {
+        const Client& c = clients_[i];
+        const Time came = policy_.settles(c, card_, now_) ? c.came : never;
+        return {most_rank - policy_.aged_rank(c, now_), came, c.waiting_since, i};
     }
     bool overdue(const Client& c) const { return since(c.told, now_) >= rules_.overdue; }
     void look(Time when) { decision_.look = std::min(decision_.look, std::max(when, now_ + 1)); }

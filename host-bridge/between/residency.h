@@ -11,6 +11,10 @@
 //   2. clients that wait themselves, and are served later: what they have is of no use to them now;
 //   3. clients that work, when their stay is over: lower ranks first, then those that have stayed longest.
 //
+// A client that has come on the card may need more, step by step: a program allocates as it goes. For as long as its
+// stay may be, it goes before waiters of its rank. Otherwise two clients that grow would each take the other's last
+// step, and move memory at each.
+//
 // A pinned client gives nothing. A stay takes least_stay. Where two clients alternate, the stay is `times` as long as
 // the moves that end it take, so that moves take a fixed part of the time. Waiters are served by rank, then by the time
 // that they have waited. A waiter's rank rises with its waiting: in the end each waiter is the first. A smaller waiter
@@ -88,6 +92,9 @@ class Policy {
     Decision decide(std::span<const Client> clients, const Card& card, Time now) const;
     // How long `holder` stays on the card, though `waiter` waits for it. `need`: the bytes that it would give.
     Time stay(const Client& holder, const Client& waiter, Bytes need, const Card& card, Time now) const;
+    // A client that has come, and lacks more in this time, goes before others that wait.
+    Time settling(const Client& client, const Card& card) const;
+    bool settles(const Client& client, const Card& card, Time now) const;
     // By its waiting, from its own rank on.
     std::uint32_t aged_rank(const Client& waiter, Time now) const;
     static Time time_to_move(Bytes bytes, const Card& card);

@@ -121,6 +121,25 @@ TEST(Residency, StopsNoClientWhileAWaiterHasEnough) {
                 ElementsAre(Order{1, 30 * GiB - (10 * GiB - 256 * MiB)}));
 }
 
+TEST(Residency, ServesAClientThatSettlesBeforeOneThatWaitsForLonger) {
+    Client grows = working(30 * GiB), other = working(49 * GiB + 256 * MiB);
+    grows.wanted = other.wanted = 256 * MiB;
+    grows.waiting_since = now;
+    other.waiting_since = now - 2 * second;
+    grows.came = now - second;
+    EXPECT_THAT(decided({grows, other}).orders, ElementsAre(Order{1, 49 * GiB}));
+    grows.came = now - 20 * second;  // it has settled
+    EXPECT_THAT(decided({grows, other}).orders, ElementsAre(Order{0, 30 * GiB - 256 * MiB}));
+}
+
+TEST(Residency, LetsAClientSettleForAsLongAsItsStayMayBe) {
+    const Policy policy;
+    EXPECT_EQ(second, policy.settling(working(GiB), h100));
+    EXPECT_EQ(8 * Policy::time_to_move(40 * GiB, h100), policy.settling(working(40 * GiB), h100));
+    EXPECT_EQ(policy.rules().ageing, policy.settling(working(400 * GiB), h100));
+    EXPECT_FALSE(policy.settles(Client{.promised = GiB}, h100, 0)) << "it never came";
+}
+
 TEST(Residency, OfAHigherRankIsNotStoppedForALowerOneThatHasJustCome) {
     const std::vector<Client> clients{ranked(working(79 * GiB), 2), ranked(waiting(2 * GiB, now - 15 * second), 0)};
     EXPECT_THAT(decided(clients).orders, IsEmpty());
