@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // command.h: a subcommand and its options, as the files of the subcommands declare them. CLI11 does the work, and these
-// functions have its names. Its headers take four seconds to compile, so few files include them: command.cc, app.cc and
-// help.cc.
+// functions have its names. Its headers take four seconds to compile, so few files include them: command.cc and app.cc.
 #pragma once
 #include <functional>
 #include <initializer_list>

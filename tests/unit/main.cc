@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// main.cc: the tests of a room are one program, which has a name for each of its files. Under the name X_test it has
-// the tests of X_test.cc alone: each file has processes of its own, and what the room is linked with is on the disk
+// main.cc: the tests of a room are one program, which has a name for each of its files. Under the name of a file it has
+// the tests of that file alone: each file has processes of its own, and what the room is linked with is on the disk
 // once.
 #include <gtest/gtest.h>
 
