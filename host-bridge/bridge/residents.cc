@@ -15,6 +15,7 @@ using cards::Claim;
 constexpr residency::Time look_every = cards::Member::usual_sleep;
 // Moves between a card and the host are not faster or slower than this, whatever workers say.
 constexpr residency::Bytes least_speed = 500'000'000, most_speed = 500'000'000'000;
+constexpr residency::Bytes least_measured = 256 << 20;  // a shorter move says little of longer ones
 
 template <class T> void put(T& word, std::type_identity_t<T> value) {
     if (observe(word) != value) publish(word, value);
@@ -63,6 +64,8 @@ struct Residents::One {
     std::unique_ptr<Claim> claim{};   // null: the book was full, or locked
     Time idle_since = 0;
     Bytes moved_out = 0;  // as the worker said when it was last looked at
+    Bytes moved = 0;      // both ways, when the speed was last measured,
+    Time moving = 0;      // and the time that it had taken
     Bytes speed = 0;
     std::uint32_t asked = 0;  // number of the wish that waits; 0: none
     Time asked_since = 0, asked_last = 0, rung = 0;
@@ -227,10 +230,17 @@ void Residents::look(One& one, Time now, bool called, std::vector<News>& news) {
         one.idle_since = seen.idle_since;
         one.claim->rests(std::min(seen.idle_since, now));
     }
+    // The last moves say what the next ones take. A client's first moves wait for fresh memory of the host.
     const Bytes moved = seen.moved_out + seen.moved_back;
-    if (seen.moving != 0 && moved != 0)
-        one.speed = std::clamp(static_cast<Bytes>(static_cast<double>(moved) / static_cast<double>(seen.moving) * 1e9),
+    const Bytes more = minus(moved, one.moved);
+    const Time took = minus(seen.moving, one.moving);
+    if (more >= least_measured && took != 0)
+        one.speed = std::clamp(static_cast<Bytes>(static_cast<double>(more) / static_cast<double>(took) * 1e9),
                                least_speed, most_speed);
+    if (more >= least_measured || moved < one.moved) {
+        one.moved = moved;
+        one.moving = seen.moving;
+    }
     settle(one, seen, now);
     answer(one, seen, now, called, news);
     order(one, seen, now, news);
@@ -349,6 +359,7 @@ Residents::Totals Residents::totals(std::uint32_t slot) const {
         sum.waits += one->counts.waits;
         sum.refusals += one->counts.refusals;
         sum.waited += one->counts.waited;
+        sum.speed = std::max(sum.speed, one->speed);
     }
     return sum;
 }

@@ -85,6 +85,7 @@ class Residents {
         Bytes moved_out = 0, moved_back = 0;
         std::uint64_t waits = 0, refusals = 0;
         Time waited = 0;  // in all
+        Bytes speed = 0;  // of its last moves, bytes a second; 0: it has not moved enough
     };
     Totals totals(std::uint32_t slot) const;
     const Totals& gone() const { return gone_; }  // of all that have gone

@@ -274,6 +274,22 @@ TEST_F(ResidentsTest, PromiseNothingForWhatAWorkerSaysItHolds) {
     EXPECT_TRUE(granted(b, 1));
 }
 
+TEST_F(ResidentsTest, MeasureTheLastMovesAndNotTheFirstOnes) {
+    admit(a, 0);
+    const auto moves = [&](Bytes bytes, Time took) {
+        a.place(0).moved_out += bytes;
+        a.place(0).leaving_ns += took;
+        look(a);
+        return a.residents->totals(0).speed;
+    };
+    EXPECT_EQ(moves(0, 0), 0u);
+    EXPECT_EQ(moves(1000 * MiB, second), 1000 * MiB);         // it waits for the host's memory
+    EXPECT_EQ(moves(1000 * MiB, second / 50), 50'000 * MiB);  // and has it
+    EXPECT_EQ(moves(100 * MiB, second), 50'000 * MiB);        // too little
+    EXPECT_EQ(moves(924 * MiB, second), 512 * MiB);           // both together
+    EXPECT_EQ(moves(1000 * MiB, 1), 500'000'000'000u);
+}
+
 TEST_F(ResidentsTest, RefuseAtOnceWhatNoCardHas) {
     admit(a, 0);
     for (const Bytes needs : {size, ~Bytes{0}}) {
