@@ -133,8 +133,8 @@ class Policy::Round {
         }
         const Bytes need = minus(plus(c.wanted, owes), free_);
         if (need > coming_ && !collect(i, need - coming_)) {
-            // Nothing behind an old waiter may take what it is waiting for.
-            closed_ = since(c.waiting_since, now_) >= rules_.ageing;
+            // Nothing behind an old waiter may take what it is waiting for, if that can ever come.
+            closed_ = since(c.waiting_since, now_) >= rules_.ageing && may_come(i, need);
             if (closed_) coming_ = 0;
             return;
         }
@@ -193,6 +193,14 @@ class Policy::Round {
         return all;
     }
 
+    // Others have what it needs, and can be told to give it at some time.
+    bool may_come(std::size_t waiter, Bytes need) const {
+        Bytes all = coming_;
+        for (std::size_t i = 0; i < clients_.size(); ++i)
+            if (i != waiter && gives(i)) all = plus(all, kept_[i]);
+        return all >= need;
+    }
+
     // The last waiter first.
     std::vector<std::size_t> those_behind() const {
         std::vector<std::size_t> all;
@@ -241,11 +249,13 @@ class Policy::Round {
         else decision_.orders.push_back({i, keep});
     }
 
-    // Orders that no waiter needs any more, the newest first.
+    // Orders that no waiter needs any more, the newest first. On one that was not obeyed no waiter relies: it stands for
+    // as long as any of them waits.
     void lift() {
         std::vector<std::size_t> all;
+        const bool some_wait = queue_.size() > decision_.granted.size() + decision_.refused.size();
         for (std::size_t i = 0; i < clients_.size(); ++i)
-            if (owed(clients_[i]) && !overdue(clients_[i]) &&
+            if (owed(clients_[i]) && !(overdue(clients_[i]) && some_wait) &&
                 std::ranges::find(decision_.orders, i, &Order::client) == decision_.orders.end())
                 all.push_back(i);
         std::ranges::sort(all, [&](std::size_t a, std::size_t b) {
@@ -253,8 +263,10 @@ class Policy::Round {
         });
         if (closed_) return;
         for (const std::size_t i : all) {
-            if (owed(clients_[i]) > coming_) continue;
-            coming_ -= owed(clients_[i]);
+            if (!overdue(clients_[i])) {
+                if (owed(clients_[i]) > coming_) continue;
+                coming_ -= owed(clients_[i]);
+            }
             decision_.orders.push_back({i, unlimited});
         }
     }

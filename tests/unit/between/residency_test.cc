@@ -220,6 +220,25 @@ TEST(Residency, LiftsAnOrderThatNoWaiterNeedsAnyMore) {
     EXPECT_THAT(decided({gives}).orders, ElementsAre(Order{0, unlimited}));
 }
 
+TEST(Residency, KeepsNothingForAWaiterThatCannotBeServed) {
+    Client old = waiting(20 * GiB, now - 20 * second);
+    old.promised = 20 * GiB;
+    old.patient = true;
+    EXPECT_THAT(decided({pinned(working(50 * GiB)), old, waiting(1 * GiB)}).granted, ElementsAre(2u));
+    // Where the memory can be given some time, it is kept.
+    Client busy = working(50 * GiB);
+    busy.came = now;
+    EXPECT_THAT(decided({busy, old, waiting(1 * GiB)}).granted, IsEmpty());
+}
+
+TEST(Residency, LiftsAnOrderThatWasNotObeyedWhenNoClientWaits) {
+    Client disobeys = working(50 * GiB);
+    disobeys.keep = 30 * GiB;
+    disobeys.told = now - 60 * second;
+    EXPECT_THAT(decided({disobeys}).orders, ElementsAre(Order{0, unlimited}));
+    EXPECT_THAT(decided({disobeys, waiting(60 * GiB)}).orders, IsEmpty());
+}
+
 TEST(Residency, StaysAreLongWhereTwoAlternate) {
     const Policy policy;
     const Bytes need = 20 * GiB + 768 * MiB;
