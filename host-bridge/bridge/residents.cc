@@ -14,7 +14,7 @@ using cards::Claim;
 // A worker that does not obey, or that became idle, is looked at this often; so is the book, which may not call.
 constexpr residency::Time look_every = cards::Member::usual_sleep;
 // Moves between a card and the host are not faster or slower than this, whatever workers say.
-constexpr residency::Bytes least_speed = 500'000'000, most_speed = 500'000'000'000;
+constexpr double least_speed = 500e6, most_speed = 500e9;
 constexpr residency::Bytes least_measured = 256 << 20;  // a shorter move says little of longer ones
 
 template <class T> void put(T& word, std::type_identity_t<T> value) {
@@ -131,6 +131,13 @@ void Residents::restore(std::uint32_t slot, Sheet& sheet, const std::vector<int>
     }
 }
 
+// A row that is not claimed would be dropped, though its client lives: so all are claimed first. The book may be locked.
+void Residents::all_are_back() {
+    const bool all = std::ranges::all_of(all_, [this](auto& entry) { return ready(*entry.second); });
+    claims_again_ = !all;
+    if (all) book_.drop_unclaimed();
+}
+
 void Residents::begin(std::uint32_t slot, std::size_t place, Sheet& sheet, int card, const Claim::Terms& terms,
                       const KeptResident& kept) {
     if (card < 0 || static_cast<std::size_t>(card) >= cards_.size()) return;
@@ -213,6 +220,7 @@ std::vector<Residents::News> Residents::look(Time now) {
     const bool called = std::exchange(heard_, calls) != calls;
     note_use(now);
     look_at_ = now + look_every;
+    if (claims_again_) all_are_back();
     for (auto& [key, one] : all_) look(*one, now, called, news);
     // What one of them gave may be what another one waits for.
     if (book_.calls() != heard_) look_at_ = now;
@@ -235,8 +243,8 @@ void Residents::look(One& one, Time now, bool called, std::vector<News>& news) {
     const Bytes more = minus(moved, one.moved);
     const Time took = minus(seen.moving, one.moving);
     if (more >= least_measured && took != 0)
-        one.speed = std::clamp(static_cast<Bytes>(static_cast<double>(more) / static_cast<double>(took) * 1e9),
-                               least_speed, most_speed);
+        one.speed = static_cast<Bytes>(
+            std::clamp(static_cast<double>(more) / static_cast<double>(took) * 1e9, least_speed, most_speed));
     if (more >= least_measured || moved < one.moved) {
         one.moved = moved;
         one.moving = seen.moving;

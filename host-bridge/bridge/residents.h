@@ -62,7 +62,7 @@ class Residents {
     // The same behind an earlier bridge that was killed. When all are back, the rows of clients that have gone since
     // can be dropped.
     void restore(std::uint32_t slot, Sheet& sheet, const std::vector<int>& devices, const cards::Claim::Terms& terms);
-    void all_are_back() { book_.drop_unclaimed(); }
+    void all_are_back();
     void forget(std::uint32_t slot);  // its worker has ended
     void change(std::uint32_t slot, const cards::Claim::Terms& terms);
 
@@ -117,7 +117,8 @@ class Residents {
     std::vector<Strangers> strangers_;  // by card
     std::map<std::pair<std::uint32_t, std::size_t>, std::unique_ptr<One>> all_;
     Totals gone_;
-    std::uint32_t heard_ = 0;  // of the calls of other bridges
+    std::uint32_t heard_ = 0;    // of the calls of other bridges
+    bool claims_again_ = false;  // some clients of an earlier bridge have not got their rows yet
     Time look_at_ = residency::never;
 };
 

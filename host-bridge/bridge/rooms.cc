@@ -114,15 +114,23 @@ void Rooms::run() {
     }
 }
 
-// What clients wait for first; then what is to be emptied; then what is kept ready.
+// For each file that is made one is emptied: it counts no more in the store, and has its pages still. What clients wait
+// for, by turns, comes before what is kept ready.
 bool Rooms::work() {
-    for (std::size_t i = 0; i < slots_; ++i)
-        if (do_job(jobs_[i])) return true;
+    bool some = false;
     for (auto& end : ends_)
         if (end >= 0) {
             empty(end.exchange(-1));
-            return true;
+            some = true;
+            break;
         }
+    for (std::size_t n = 0; n < slots_; ++n) {
+        const std::size_t slot = (turn_ + n) % slots_;
+        if (!do_job(jobs_[slot])) continue;
+        turn_ = slot + 1;
+        return true;
+    }
+    if (some) return true;
     for (std::size_t i = slots_; i < jobs_.size(); ++i)
         if (do_job(jobs_[i])) return true;
     return false;
@@ -186,6 +194,7 @@ void Rooms::keep_ready() {
     std::uint64_t bytes = held();
     for (std::size_t i = slots_; i < jobs_.size(); ++i) {
         Job& job = jobs_[i];
+        if (job.state == Job::failed) job.state = Job::none;  // the host may have memory now
         const bool fits = bytes + job.bytes <= store_;
         if (fits && job.state == Job::none) job.state = Job::wanted;
         if (!fits && job.state == Job::made) {

@@ -99,6 +99,7 @@ class Rooms {
     std::vector<std::uint64_t> held_;  // by slot: the sum of its account
     std::vector<Job> jobs_;            // by slot; behind them, those that are kept ready
     const std::size_t slots_;
+    std::size_t turn_ = 0;                // the slot at which the thread begins to look
     std::vector<std::atomic<int>> ends_;  // files to empty; -1: none
     std::map<std::pair<std::uint32_t, std::uint32_t>, File> given_;
     File done_;  // eventfd

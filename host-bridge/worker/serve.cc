@@ -147,6 +147,8 @@ class ServeLoop {
   private:
     bool is_stopped() {
         if (!hold_.stops()) return residence_ && residence_->stops();
+        if (residence_ && hold_.state() != Paused::running && hold_.state() != Paused::holding)
+            residence_->ask_nothing();
         if (residence_ && hold_.state() == Paused::held) residence_->obey();
         return true;
     }

@@ -373,14 +373,14 @@ class Memory : public Residence::Memory {
         for (const auto& [size, address] : by_size) blocks.push_back(address);
         std::uint64_t moved = 0;
         const CUresult r = on(which, [&] { return store_.put_out(blocks, bytes, moved); });
-        if (r != CUDA_SUCCESS) log::warn("memory does not leave the GPU: {}", real.error_name(r));
+        if (std::exchange(told_it_stays_, r != CUDA_SUCCESS) != (r != CUDA_SUCCESS) && r != CUDA_SUCCESS)
+            log::warn("memory does not leave the GPU yet: {}", real.error_name(r));
         card.set_out(card.out() + moved);
-        std::uint64_t fixed = r == CUDA_SUCCESS ? 0 : card.on_card();
-        if (r == CUDA_SUCCESS)
-            each_block(which, [&](std::uint64_t, const Block& block) {
-                for (std::size_t i = 0; i < block.pieces.size(); ++i)
-                    if (!block.pieces[i].is_out && !all_.blocks().may_leave(block, i)) fixed += block.pieces[i].bytes;
-            });
+        std::uint64_t fixed = 0;
+        each_block(which, [&](std::uint64_t, const Block& block) {
+            for (std::size_t i = 0; i < block.pieces.size(); ++i)
+                if (!block.pieces[i].is_out && !all_.blocks().may_leave(block, i)) fixed += block.pieces[i].bytes;
+        });
         card.set_fixed(fixed);
         card.note_out(moved, Os::now() - begun);
     }
@@ -489,6 +489,7 @@ class Memory : public Residence::Memory {
     std::optional<Residence> residence_;
     Lack drivers_lack_;
     bool told_ = false;  // that memory does not come back
+    bool told_it_stays_ = false;
     std::vector<CUdeviceptr> leaving_;
     std::vector<Opened> opened_;
     std::vector<Peer> peers_;

@@ -179,6 +179,16 @@ Residence::Asked Residence::ask() {
     return asked;
 }
 
+void Residence::ask_nothing() {
+    bool asked = false;
+    for (Promise& card : cards_) {
+        if (!card.wishes()) continue;
+        card.withdraw();
+        asked = true;
+    }
+    if (asked) memory_.look();
+}
+
 // Whether the worker goes on with its command: everything is on the cards, or the bridge has refused what it lacked.
 bool Residence::may_come_back() {
     if (next_return_ != 0 && Os::now() < next_return_) return false;

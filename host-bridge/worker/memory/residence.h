@@ -58,12 +58,15 @@ class Residence {
     bool stops() { return (state_ != State::resident || is_called()) && go_on(); }
     // Carries out orders only.
     void obey();
+    // The client is paused: what it waits for is for others. It asks again when it goes on. Makes no call of the driver.
+    void ask_nothing();
     // The worker has a command. False: not now; it stays with the worker until stops() is false again.
     bool begin();
     // The command has ended. True: it lacked memory, and is to be done again when stops() is false.
     bool end(CUresult result) {
         if (result == CUDA_ERROR_OUT_OF_MEMORY) return end_short();
         refused_ = false;
+        memory_.forget_lack();  // of a first attempt of this command
         if (tries_end_ != 0) [[unlikely]]
             end_tries();
         return false;
