@@ -249,8 +249,8 @@ class Policy::Round {
         else decision_.orders.push_back({i, keep});
     }
 
-    // Orders that no waiter needs any more, the newest first. On one that was not obeyed no waiter relies: it stands for
-    // as long as any of them waits.
+    // Orders that no waiter needs any more, the newest first. On one that was not obeyed no waiter relies: it stands
+    // for as long as any of them waits.
     void lift() {
         std::vector<std::size_t> all;
         const bool some_wait = queue_.size() > decision_.granted.size() + decision_.refused.size();

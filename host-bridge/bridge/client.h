@@ -78,15 +78,15 @@ class Client {
     std::uint64_t base = 0;                 // where it has the region, once it has a worker
     ClientRecord record;
     OwnLimits own{};
-    std::optional<Asked> asked;    // for memory of the region that cannot be granted yet
-    std::uint64_t vain_turns = 0;  // its worker's, of which the bridge has heard
-    bool bound = false;            // its worker's memory has the limit that it is to have
-    std::uint64_t away = 0;        // beyond that limit: what the worker keeps of the client's that is off the GPU
-    bool goes_on = false;          // an earlier bridge has served it
-    bool told = false;             // its worker has been sent its Assignment
-    bool told_too_much = false;    // the log has said that it shows too much
+    std::optional<Asked> asked;       // for memory of the region that cannot be granted yet
+    std::uint64_t vain_turns = 0;     // its worker's, of which the bridge has heard
+    bool bound = false;               // its worker's memory has the limit that it is to have
+    std::uint64_t away = 0;           // beyond that limit: what the worker keeps of the client's that is off the GPU
+    bool goes_on = false;             // an earlier bridge has served it
+    bool told = false;                // its worker has been sent its Assignment
+    bool told_too_much = false;       // the log has said that it shows too much
     bool told_store_is_full = false;  // and that what it has does not fit into the store
-    bool told_no_mapping = false;  // and that its worker asked for a mapping that it may not have
+    bool told_no_mapping = false;     // and that its worker asked for a mapping that it may not have
 
   private:
     void send(const void* answer, std::size_t bytes, int file);

@@ -131,7 +131,8 @@ void Residents::restore(std::uint32_t slot, Sheet& sheet, const std::vector<int>
     }
 }
 
-// A row that is not claimed would be dropped, though its client lives: so all are claimed first. The book may be locked.
+// A row that is not claimed would be dropped, though its client lives: so all are claimed first. The book may be
+// locked.
 void Residents::all_are_back() {
     const bool all = std::ranges::all_of(all_, [this](auto& entry) { return ready(*entry.second); });
     claims_again_ = !all;

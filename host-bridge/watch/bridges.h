@@ -34,7 +34,7 @@ struct Client {
     // running, held, away ... (pause_states.h); of one that is not paused, on a shared card: waits (for memory), out
     // (some of its memory is in the store)
     std::string state;
-    double paused_for = 0;          // seconds since it was held or moved away; 0: it runs
+    double paused_for = 0;  // seconds since it was held or moved away; 0: it runs
     std::uint64_t region_memory = 0, most_region_memory = 0, most_device_memory = 0, queued = 0;
     std::vector<std::uint64_t> device_memory;  // by GPU
     std::vector<Percent> busy;                 // by GPU

@@ -117,7 +117,8 @@ bool Card::enter() {
         }
         const bool waits = own_ != nullptr;
         entered.release();
-        while (waits) pause();
+        if (!waits) return;
+        for (;;) pause();
     }).detach();
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     entered.acquire();

@@ -58,7 +58,8 @@ class Residence {
     bool stops() { return (state_ != State::resident || is_called()) && go_on(); }
     // Carries out orders only.
     void obey();
-    // The client is paused: what it waits for is for others. It asks again when it goes on. Makes no call of the driver.
+    // The client is paused: what it waits for is for others. It asks again when it goes on. Makes no call of the
+    // driver.
     void ask_nothing();
     // The worker has a command. False: not now; it stays with the worker until stops() is false again.
     bool begin();

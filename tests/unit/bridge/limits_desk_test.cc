@@ -45,8 +45,9 @@ TEST_F(LimitsDeskTest, WhatWasChangedHoldsForTheNextBridgeToo) {
     Twice<KeptRules> book;
     rules.guest[Limit::channels] = 3;
     const auto begin = [&] {
-        limits.emplace(LimitsDesk::Rules{rules, share, &book}, *clients, quotas, *grants, host, gpus, turns,
-                       [](std::uint64_t) {}, *rooms);
+        limits.emplace(
+            LimitsDesk::Rules{rules, share, &book}, *clients, quotas, *grants, host, gpus, turns, [](std::uint64_t) {},
+            *rooms);
     };
     begin();
     EXPECT_EQ(limits->of_guest(Limit::channels), 3u) << "nothing was changed";
