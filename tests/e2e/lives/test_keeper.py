@@ -55,9 +55,10 @@ def test_a_program_computes_on_while_its_bridge_is_killed(region, model):
 
 def test_sixteen_clients_go_on_and_leave_nothing_behind(region):
     bridge = region.serve("--warm", "0")
+    until(lambda: not children(bridge.pid, "--worker"), "no worker is there")
+    keepers_files = open_files(bridge.pid)  # before there is a client: a worker's files may outlive the worker for a moment
     assert region.client(BUILD / "programs/vector_add").status == 0
     kill_bridge(bridge)
-    keepers_files = open_files(bridge.pid)
     clients = [region.background(f"client{i}", BUILD / "e2e/copy_model", "steps=400", f"seed={i}") for i in range(16)]
     kills = 0
     while any(client.runs() for client in clients) and kills < KILLS:
@@ -67,7 +68,7 @@ def test_sixteen_clients_go_on_and_leave_nothing_behind(region):
     for client in clients:
         assert client.wait() == 0, f"after {kills} kills: {client}{bridge.log}"
     until(lambda: not children(bridge.pid, "--worker"), "all workers have ended")
-    until(lambda: open_files(bridge.pid) == keepers_files, lambda: f"the keeper has {open_files(bridge.pid)} files, not {keepers_files}")
+    until(lambda: open_files(bridge.pid) <= keepers_files, lambda: f"the keeper has {open_files(bridge.pid)} files, and had {keepers_files}")
     assert region.client(BUILD / "programs/vector_add").status == 0
     kill_bridge(bridge)
     assert region.client(BUILD / "programs/vector_add").status == 0
