@@ -2,6 +2,7 @@
 // thread.h: a thread as its system sees it.
 #pragma once
 #include <pthread.h>
+#include <signal.h>
 
 namespace barcuda::os {
 
@@ -15,6 +16,21 @@ class Uncancelled {
 
   private:
     int before_;
+};
+
+// While one exists, this thread gets no signal, and no thread that it starts ever gets one.
+class SignalsBlocked {
+  public:
+    SignalsBlocked() noexcept {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    SignalsBlocked(const SignalsBlocked&) = delete;
+
+  private:
+    sigset_t before_;
 };
 
 }  // namespace barcuda::os

@@ -8,11 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <utility>
 
 #include "base/log.h"
+#include "base/os/thread.h"
 #include "shm-device/queue/sync.h"
 #include "shm-device/queue/wait.h"
 
@@ -45,16 +45,13 @@ Failure BookListener::start(cards::Member& book) {
     book_ = &book;
     called_ = File(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!called_) return fmt::format("the book of cards has no eventfd: {}", strerror(errno));
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const os::SignalsBlocked blocked;
     thread_ = std::thread([this] { run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return {};
 }
 
-// It takes no memory of malloc's, because the bridge may fork at any moment; and it is no faster than this, whoever
-// writes into the book.
+// The thread never calls malloc, because the bridge may fork at any moment. A process that writes into the book without
+// end wakes the loop at most once in least_pause.
 void BookListener::run() {
     constexpr std::uint64_t a_while = 10 * second, least_pause = 200'000;
     for (std::uint32_t seen = book_->calls(); !over_;) {

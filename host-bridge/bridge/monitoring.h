@@ -24,7 +24,7 @@ class Monitoring {
     void start(HostRegion& region, const std::vector<barcuda_device>& devices, const std::string& cuda);
     void client(std::uint32_t slot, pid_t worker);            // 0: no worker any more
     void show_memory(std::uint64_t limit);                    // the size of each GPU, as guests see it; 0: its own
-    void show_held(std::size_t device, std::uint64_t bytes);  // of this guest's clients, wherever it is
+    void show_held(std::size_t device, std::uint64_t bytes);  // by this guest's clients, on the card or in the store
     void want(Clock::time_point now = Clock::now());          // a client asks
     void look(Clock::time_point now = Clock::now());
     bool asks() const { return roster_ != nullptr; }                    // there is an NVML, as far as known

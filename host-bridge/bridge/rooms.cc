@@ -10,13 +10,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
 
 #include "base/os/futex.h"
+#include "base/os/thread.h"
 #include "shm-device/queue/sync.h"
 
 namespace barcuda {
@@ -91,11 +91,8 @@ Failure Rooms::start() {
     if (store_ == 0) return {};
     done_ = File(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!done_) return fmt::format("the store has no eventfd: {}", strerror(errno));
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const os::SignalsBlocked blocked;
     thread_ = std::thread([this] { run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return {};
 }
 

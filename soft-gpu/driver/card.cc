@@ -98,7 +98,7 @@ bool Card::has_ended(Process& process) {
     const int r = pthread_mutex_trylock(&process.life);
     if (r == EBUSY) return false;
     if (r == EOWNERDEAD) pthread_mutex_consistent(&process.life);
-    return true;  // and nobody else takes it meanwhile: the caller has the lock
+    return true;  // the caller has the lock, so no other process takes it
 }
 
 // A thread holds the mutex, because others may end before their process.

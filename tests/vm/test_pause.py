@@ -2,7 +2,7 @@
 """`barcuda pause` and `resume` of programs in a guest, at each door to the region: a program calls all the time, and asks for memory and NVML
 while it is paused. And a guest that QEMU stops and lets go on, while a program trains in it. All go on, and their results are right.
 
-By hand: STOPPED=120 stops each guest for so many seconds. Hundreds of pauses: tests/hostile/lives."""
+By hand: STOPPED=120 stops each guest for 120 seconds. Hundreds of pauses: tests/hostile/lives."""
 import hashlib
 import os
 import shutil

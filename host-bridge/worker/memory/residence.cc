@@ -22,7 +22,7 @@ constexpr std::uint64_t until_more_may_leave = 1'000 * ms;
 // Memory that others have taken from the card though it was promised.
 constexpr std::uint64_t until_there_is_room = 50 * ms;
 constexpr unsigned most_vain_returns = 20;
-// For so long the worker asks for a driver.
+// How long the worker asks for memory that the driver's own allocation lacks.
 constexpr std::uint64_t drivers_patience = 2'000 * ms;
 
 constexpr unsigned bit(State state) { return 1u << static_cast<unsigned>(state); }

@@ -10,7 +10,7 @@
 
 namespace barcuda {
 
-// The driver has not found so many bytes for a client. Set where others may give some (memory/layer.cc).
+// Called when the driver lacks this many bytes for a client. Set if other clients may give memory (memory/layer.cc).
 inline void (*on_lack_of_the_driver)(std::uint64_t bytes) = nullptr;
 
 struct Granter {

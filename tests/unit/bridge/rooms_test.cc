@@ -102,6 +102,20 @@ TEST_F(RoomsTest, EmptyAFileThatComesBackWhoeverHasIt) {
     EXPECT_TRUE(get(1, 2 * granule));
 }
 
+TEST_F(RoomsTest, EmptyOneFileForEachThatTheyMakeAndServeClientsByTurns) {
+    begin(3 * granule);
+    const auto first = get(0, granule);
+    const int workers = dup(first->file);
+    ASSERT_TRUE(rooms->give_back(0, first->number));
+    ASSERT_TRUE(rooms->ask(0, granule, {}));
+    ASSERT_TRUE(rooms->ask(1, granule, {}));
+    rooms->work();  // slot 0 was served last
+    EXPECT_EQ(pages(workers), 0u);
+    EXPECT_FALSE(rooms->take(0));
+    EXPECT_TRUE(rooms->take(1));
+    close(workers);
+}
+
 TEST_F(RoomsTest, TakeBackAllOfAClientThatLeft) {
     begin(4 * granule);
     const auto one = get(1, granule);

@@ -224,6 +224,25 @@ TEST_F(ResidenceTest, ACommandWaitsUntilTheMemoryIsBack) {
     EXPECT_TRUE(works());
     EXPECT_EQ(1000 * mib, place.on_card);
 }
+TEST_F(ResidenceTest, APausedClientAsksForNothingAndAgainWhenItGoesOn) {
+    have(1000 * mib);
+    place.keep = 0;
+    residence.stops();
+    answers = false;
+    EXPECT_FALSE(residence.begin());
+    const std::uint32_t first = place.wish;
+    const unsigned before = looks;
+    residence.ask_nothing();
+    EXPECT_EQ(0u, place.needs);
+    EXPECT_EQ(before + 1, looks) << "the bridge hears of it";
+    residence.ask_nothing();
+    EXPECT_EQ(before + 1, looks);
+    EXPECT_TRUE(residence.stops());
+    EXPECT_EQ(first + 1, place.wish);
+    EXPECT_EQ(1024 * mib, place.needs);
+    answer();
+    EXPECT_TRUE(works());
+}
 TEST_F(ResidenceTest, ACardThatAStrangerHasFilledIsTriedAgain) {
     have(1000 * mib);
     place.keep = 0;
