@@ -364,6 +364,7 @@ class Memory : public Residence::Memory {
     void put_out(std::size_t which, std::uint64_t bytes) override {
         const std::lock_guard lock(mutex);
         const std::uint64_t begun = Os::now();
+        growing_ = 0;
         Promise& card = cards_[which];
         std::vector<std::pair<std::uint64_t, std::uint64_t>> by_size;
         each_block(which,
@@ -382,7 +383,8 @@ class Memory : public Residence::Memory {
                 if (!block.pieces[i].is_out && !all_.blocks().may_leave(block, i)) fixed += block.pieces[i].bytes;
         });
         card.set_fixed(fixed);
-        card.note_out(moved, Os::now() - begun);
+        card.note_out(moved,
+                      Os::now() - begun - growing_);  // room is prepared once, and later moves do not wait for it
     }
     bool bring_back(std::size_t which) override {
         const std::lock_guard lock(mutex);
@@ -415,6 +417,12 @@ class Memory : public Residence::Memory {
     }
     // ---- the store's room: files of the bridge, mapped and registered once
     bool grow_store(std::uint64_t bytes) {
+        const std::uint64_t begun = Os::now();
+        const bool more = add_to_store(bytes);
+        growing_ += Os::now() - begun;
+        return more;
+    }
+    bool add_to_store(std::uint64_t bytes) {
         // Registering takes 57 ms a GiB; meanwhile the copies into earlier room go on.
         constexpr std::uint64_t most = std::uint64_t{1} << 30;
         std::uint64_t number = 0,
@@ -488,7 +496,8 @@ class Memory : public Residence::Memory {
     Store store_;
     std::optional<Residence> residence_;
     Lack drivers_lack_;
-    bool told_ = false;  // that memory does not come back
+    std::uint64_t growing_ = 0;  // nanoseconds of this move in which the store grew
+    bool told_ = false;          // that memory does not come back
     bool told_it_stays_ = false;
     std::vector<CUdeviceptr> leaving_;
     std::vector<Opened> opened_;
