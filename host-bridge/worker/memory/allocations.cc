@@ -14,11 +14,12 @@ Pieces::Devices Allocations::Home::devices() const {
     return all;
 }
 
-CUresult Allocations::allocate(Owner owner, int device, std::uint64_t bytes, std::uint64_t& address) {
+CUresult Allocations::allocate(Owner owner, int device, std::uint64_t bytes, std::uint64_t& address,
+                               std::uint64_t wish) {
     Home& its = home(owner, device);
     const bool small = bytes < Slabs::below;
-    const CUresult r =
-        small ? its.slabs.allocate(bytes, its.devices(), address) : blocks_.make(device, bytes, its.devices(), address);
+    const CUresult r = small ? its.slabs.allocate(bytes, its.devices(), address, wish)
+                             : blocks_.make(device, bytes, its.devices(), address, wish);
     if (r != CUDA_SUCCESS) return r;
     all_[address] = {.owner = owner,
                      .device = device,

@@ -33,7 +33,8 @@ class Allocations {
     using Kind = Allocation::Kind;
     explicit Allocations(Pieces& pieces) : blocks_(pieces) {}
 
-    CUresult allocate(Owner owner, int device, std::uint64_t bytes, std::uint64_t& address);
+    // `wish`: where; 0: anywhere.
+    CUresult allocate(Owner owner, int device, std::uint64_t bytes, std::uint64_t& address, std::uint64_t wish = 0);
     // Memory of another process: `bytes` of these pieces, from `offset` on. A failure releases the pieces.
     CUresult adopt(Owner owner, int device, std::vector<Block::Piece> pieces, const Pieces::Devices& devices,
                    std::uint64_t offset, std::uint64_t bytes, std::uint64_t& address);

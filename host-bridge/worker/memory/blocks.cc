@@ -24,6 +24,20 @@ std::optional<std::uint64_t> Spans::take(std::uint64_t bytes) {
     return (spans_[start] = {whole, Holes(start, whole)}).holes.take(bytes);
 }
 
+bool Spans::take_at(std::uint64_t address, std::uint64_t bytes) {
+    const auto after = spans_.upper_bound(address);
+    if (after != spans_.begin())
+        if (auto& [start, span] = *std::prev(after); address - start < span.bytes)
+            return span.holes.take_at(address, bytes);
+    if (address < next_ || address > end || bytes > end - address) return false;
+    const std::uint64_t whole = rounded(address + bytes - next_, unit);
+    if (whole > end - next_) return false;
+    const std::uint64_t start = pieces_.reserve(next_, whole);
+    if (start == 0) return false;
+    next_ += whole;
+    return (spans_[start] = {whole, Holes(start, whole)}).holes.take_at(address, bytes);
+}
+
 void Spans::give(std::uint64_t address, std::uint64_t bytes) {
     std::prev(spans_.upper_bound(address))->second.holes.give(address, bytes);
 }
@@ -41,7 +55,8 @@ bool Spans::all_free() const {
 
 // ---- blocks
 
-CUresult Blocks::make(int device, std::uint64_t bytes, const Pieces::Devices& devices, std::uint64_t& address) {
+CUresult Blocks::make(int device, std::uint64_t bytes, const Pieces::Devices& devices, std::uint64_t& address,
+                      std::uint64_t wish) {
     if (bytes > Spans::end - Spans::begin) return CUDA_ERROR_OUT_OF_MEMORY;
     Block block{device, 0, {}, devices, false};
     for (std::uint64_t left = rounded(bytes, block_granule); left != 0;) {
@@ -54,7 +69,7 @@ CUresult Blocks::make(int device, std::uint64_t bytes, const Pieces::Devices& de
         block.pieces.push_back({piece, here, false});
         left -= here;
     }
-    return place(std::move(block), address);
+    return place(std::move(block), address, wish);
 }
 
 CUresult Blocks::adopt(int device, std::vector<Block::Piece> pieces, const Pieces::Devices& devices,
@@ -62,9 +77,11 @@ CUresult Blocks::adopt(int device, std::vector<Block::Piece> pieces, const Piece
     return place({device, 0, std::move(pieces), devices, true}, address);
 }
 
-CUresult Blocks::place(Block block, std::uint64_t& address) {
+CUresult Blocks::place(Block block, std::uint64_t& address, std::uint64_t wish) {
     for (const Block::Piece& piece : block.pieces) block.bytes += piece.bytes;
-    const auto start = spans_.take(block.bytes);
+    std::optional<std::uint64_t> start;
+    if (wish == 0) start = spans_.take(block.bytes);
+    else if (spans_.take_at(wish, block.bytes)) start = wish;
     std::uint64_t mapped = 0;
     CUresult r = start ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
     for (const Block::Piece& piece : block.pieces) {

@@ -36,6 +36,8 @@ class Spans {
     explicit Spans(Pieces& pieces) : pieces_(pieces) {}
 
     std::optional<std::uint64_t> take(std::uint64_t bytes);  // a multiple of the granule. None: there are no more
+    // These, which were taken in another process. False: they are not free.
+    bool take_at(std::uint64_t address, std::uint64_t bytes);
     void give(std::uint64_t address, std::uint64_t bytes);
     bool meet(std::uint64_t address, std::uint64_t bytes) const;  // some of these addresses are in a span
     bool all_free() const;
@@ -67,8 +69,9 @@ class Blocks {
   public:
     explicit Blocks(Pieces& pieces) : pieces_(pieces), spans_(pieces) {}
 
-    // At least `bytes`. A failure leaves nothing behind.
-    CUresult make(int device, std::uint64_t bytes, const Pieces::Devices& devices, std::uint64_t& address);
+    // At least `bytes`. A failure leaves nothing behind. `wish`: where; 0: anywhere.
+    CUresult make(int device, std::uint64_t bytes, const Pieces::Devices& devices, std::uint64_t& address,
+                  std::uint64_t wish = 0);
     // The same of pieces that another process has made. They are this block's from now on; a failure releases them.
     CUresult adopt(int device, std::vector<Block::Piece> pieces, const Pieces::Devices& devices,
                    std::uint64_t& address);
@@ -93,7 +96,7 @@ class Blocks {
     std::uint64_t bytes() const { return bytes_; }  // of all blocks, on the GPU
 
   private:
-    CUresult place(Block block, std::uint64_t& address);
+    CUresult place(Block block, std::uint64_t& address, std::uint64_t wish = 0);
     void release(const Block& block);
 
     Pieces& pieces_;

@@ -23,6 +23,19 @@ class Holes {
         if (room > bytes) holes_[at + bytes] = room - bytes;
         return at;
     }
+    // This place. False: some of it is not free.
+    bool take_at(std::uint64_t at, std::uint64_t bytes) {
+        const auto behind = holes_.upper_bound(at);
+        if (behind == holes_.begin()) return false;
+        const auto hole = std::prev(behind);
+        const auto [start, room] = *hole;
+        const std::uint64_t before = at - start;
+        if (before > room || bytes > room - before) return false;
+        holes_.erase(hole);
+        if (before != 0) holes_[start] = before;
+        if (room > before + bytes) holes_[at + bytes] = room - before - bytes;
+        return true;
+    }
     // Returns the size of the hole that it is part of now.
     std::uint64_t give(std::uint64_t at, std::uint64_t bytes) {
         const auto next = holes_.lower_bound(at);

@@ -47,6 +47,8 @@ class Memory : public Residence::Memory {
     const Driver real;
     std::recursive_mutex mutex;
 
+    CUdeviceptr wish = 0;  // of the next allocation
+
     // ---- allocations
     CUresult allocate(CUdeviceptr* address, std::size_t bytes) {
         CUcontext context = nullptr;
@@ -60,6 +62,7 @@ class Memory : public Residence::Memory {
         };
         again_if([&] { return asks_for_more(); });
         again_if([&] { return make_room(); });
+        wish = 0;
         return r;
     }
     CUresult allocate_rows(CUdeviceptr* address, std::size_t* pitch, std::size_t width, std::size_t height,
@@ -321,7 +324,7 @@ class Memory : public Residence::Memory {
         if (bytes > most_of_a_piece && real.cuMemGetInfo_v2(&free, &total) == CUDA_SUCCESS && bytes > free)
             return CUDA_ERROR_OUT_OF_MEMORY;
         std::uint64_t made = 0;
-        const CUresult r = all_.allocate(owner(context), device, bytes, made);
+        const CUresult r = all_.allocate(owner(context), device, bytes, made, wish);
         if (r != CUDA_SUCCESS) return r;
         *address = made;
         promised_.forget_lack();
@@ -541,6 +544,12 @@ std::uint64_t bytes_of_blocks() {
     if (!of_this_process) return 0;
     const std::lock_guard lock(of_this_process->mutex);
     return of_this_process->bytes();
+}
+
+void place_next(CUdeviceptr address) {
+    if (!of_this_process) return;
+    const std::lock_guard lock(of_this_process->mutex);
+    of_this_process->wish = address;
 }
 
 Residence* residence() { return of_this_process ? of_this_process->residence() : nullptr; }

@@ -27,6 +27,8 @@ struct GpuWork {
 void allocate_in_blocks(Driver& table, Granter& granter, GpuWork& work, std::span<CardPlace> cards = {});
 // Of a client that shares cards; null: it shares none.
 Residence* residence();
+// The next allocation begins at this address, where it was in another process, or there is no memory for it.
+void place_next(CUdeviceptr address);
 // All memory of these blocks that this process has, in bytes.
 std::uint64_t bytes_of_blocks();
 

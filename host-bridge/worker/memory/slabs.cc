@@ -17,12 +17,29 @@ bool Slabs::Slab::take(std::uint64_t bytes, std::uint64_t& offset) {
     return true;
 }
 
+bool Slabs::Slab::take_at(std::uint64_t offset, std::uint64_t bytes) {
+    if (!holes.take_at(offset, bytes)) return false;
+    used[offset] = bytes;
+    return true;
+}
+
 void Slabs::Slab::give(std::uint64_t offset) {
     room = std::max(room, holes.give(offset, used.extract(offset).mapped()));
 }
 
-CUresult Slabs::allocate(std::uint64_t bytes, const Pieces::Devices& devices, std::uint64_t& address) {
+CUresult Slabs::allocate_at(std::uint64_t address, std::uint64_t bytes, const Pieces::Devices& devices) {
+    std::uint64_t start = address / block_granule * block_granule;
+    if (!slabs_.contains(start)) {
+        if (CUresult r = blocks_.make(device_, block_granule, devices, start, start); r != CUDA_SUCCESS) return r;
+        slabs_.try_emplace(start);
+    }
+    return slabs_.at(start).take_at(address - start, bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult Slabs::allocate(std::uint64_t bytes, const Pieces::Devices& devices, std::uint64_t& address,
+                         std::uint64_t wish) {
     const std::uint64_t whole = (bytes + unit - 1) / unit * unit;
+    if (wish != 0) return allocate_at(address = wish, whole, devices);
     std::uint64_t offset = 0;
     for (auto& [start, slab] : slabs_)
         if (slab.take(whole, offset)) {

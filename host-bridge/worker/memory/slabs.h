@@ -18,7 +18,9 @@ class Slabs {
 
     explicit Slabs(Blocks& blocks, int device) : blocks_(blocks), device_(device) {}
 
-    CUresult allocate(std::uint64_t bytes, const Pieces::Devices& devices, std::uint64_t& address);
+    // `wish`: where; 0: anywhere.
+    CUresult allocate(std::uint64_t bytes, const Pieces::Devices& devices, std::uint64_t& address,
+                      std::uint64_t wish = 0);
     void free(std::uint64_t address);
     bool shrink();  // ends the empty slab that is kept. False: there is none
     // For each slab f(its address): it is the address of a block.
@@ -34,8 +36,11 @@ class Slabs {
         std::map<std::uint64_t, std::uint64_t> used;  // offset -> bytes
         std::uint64_t room = block_granule;           // no hole is larger
         bool take(std::uint64_t bytes, std::uint64_t& offset);
+        bool take_at(std::uint64_t offset, std::uint64_t bytes);
         void give(std::uint64_t offset);
     };
+    CUresult allocate_at(std::uint64_t address, std::uint64_t bytes, const Pieces::Devices& devices);
+
     Blocks& blocks_;
     const int device_;
     std::map<std::uint64_t, Slab> slabs_;  // by address

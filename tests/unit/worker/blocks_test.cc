@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <map>
 #include <random>
 #include <set>
@@ -77,6 +78,23 @@ TEST_F(BlocksTest, UsesOtherAddressesIfThoseAreInUse) {
     EXPECT_TRUE(all.may_have(a - 1, 2)) << "a range that meets a span";
     EXPECT_FALSE(all.may_have(a - 1, 1));
     EXPECT_TRUE(all.may_have(0, ~std::uint64_t{0}));
+}
+TEST_F(BlocksTest, AnAllocationComesAgainWhereItWasAndNowhereElse) {
+    const auto large = Spans::begin + Spans::unit - 2 * mib, small = Spans::begin + 6 * mib + 512;
+    std::uint64_t address = 0;
+    EXPECT_EQ(CUDA_SUCCESS, all.allocate(one, 0, Spans::unit, address, large)) << "in two of the usual spans";
+    EXPECT_EQ(address, large);
+    EXPECT_EQ(CUDA_SUCCESS, all.allocate(one, 0, 700, address, small));
+    EXPECT_EQ(address, small);
+    for (const std::uint64_t taken : {large, large + 2 * mib, Spans::begin + 6 * mib})
+        EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, all.allocate(two, 0, 4 * mib, address, taken));
+    for (const std::uint64_t taken : {small, small + 512})
+        EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, all.allocate(one, 0, 700, address, taken));
+    for (const std::uint64_t nowhere : {Spans::begin - 2 * mib, Spans::end - 2 * mib, ~std::uint64_t{0} - 2 * mib + 1})
+        EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, all.allocate(one, 0, 4 * mib, address, nowhere));
+    EXPECT_EQ(allocate(512), Spans::begin + 6 * mib);
+    all.free(small);
+    EXPECT_EQ(CUDA_SUCCESS, all.allocate(one, 0, 700, address, small));
 }
 TEST_F(BlocksTest, ThereAreNoMoreAddressesThanTheWindowHas) {
     std::uint64_t address = 0;
@@ -232,6 +250,31 @@ std::vector<std::uint64_t> random_program(unsigned seed, ModelPieces& pieces) {
     return addresses;
 }
 
+TEST(BlocksModel, WhatARandomProgramHasComesAgainInAnotherProcess) {
+    for (unsigned seed = 1; seed <= 20; ++seed) {
+        std::minstd_rand random(seed);
+        ModelPieces pieces, fresh;
+        Allocations all(pieces), again(fresh);
+        std::map<std::uint64_t, std::uint64_t> there;  // address -> bytes
+        for (int i = 0; i < 400; ++i) {
+            if (!there.empty() && random() % 5 < 2) {
+                const auto its = std::next(there.begin(), static_cast<long>(random() % there.size()));
+                all.free(its->first);
+                there.erase(its);
+            } else {
+                const std::uint64_t bytes = random() % 2 ? 1 + random() % 100'000 : 1 + random() % (200 * mib);
+                std::uint64_t address = 0;
+                ASSERT_EQ(CUDA_SUCCESS, all.allocate(1, 0, bytes, address));
+                there[address] = bytes;
+            }
+        }
+        for (const auto& [wish, bytes] : there) {
+            std::uint64_t address = 0;
+            ASSERT_EQ(CUDA_SUCCESS, again.allocate(1, 0, bytes, address, wish));
+            ASSERT_EQ(wish, address);
+        }
+    }
+}
 TEST(BlocksModel, ARandomProgramGetsMemoryThatIsItsOwnAndTheSameAddressesAgain) {
     for (unsigned seed = 1; seed <= 20 && !testing::Test::HasFailure(); ++seed) {
         ModelPieces first, second;
