@@ -39,7 +39,7 @@ $(foreach p,$(unit_programs),$(if $(call tests_of,$(p)),$(eval $(call unit_progr
 $(patsubst %,$(B)/tests/%,$(filter ptx%,$(unit_names))): | $(if $(LLVM_CONFIG),$(lib)/barcuda-soft/libbarcuda-ptx.so)
 
 # The guest's layers over a worker that opens the software GPU, and a worker's own.
-$(patsubst %,$(B)/tests/%,$(foreach t,$(unit_names),$(if $(call in_room,guest,$(t)),$(t))) $(filter memory_layer_test,$(unit_names))): | $(lib)/barcuda-soft/libcuda.so.1
+$(patsubst %,$(B)/tests/%,$(foreach t,$(unit_names),$(if $(call in_room,guest,$(t)),$(t))) $(filter memory_layer_test births_carried_test,$(unit_names))): | $(lib)/barcuda-soft/libcuda.so.1
 
 # Programs that run in the guests of tests/vm.
 vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))

@@ -16,6 +16,7 @@ CUresult link_create(CUlinkState* state, Logs wanted) {
 }
 CUresult link_add(CUlinkState state, CUjitInputType type, const void* image, std::size_t bytes, const char* name) {
     LargeString copy = session().code().take(image, bytes);
+    session().births().loads(copy);
     return driver().cuLinkAddData_v2(state, type, copy.data(), bytes, name, 0, nullptr, nullptr);
 }
 CUresult link_complete(CUlinkState state, std::size_t* bytes) {

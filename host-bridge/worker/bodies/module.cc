@@ -16,6 +16,7 @@ template <class Handle, class Load>
 CUresult load(Handle* handle, const void* image, std::size_t bytes, Logs wanted, Load load) {
     const auto copy = std::make_shared<const LargeString>(session().code().take(image, bytes));
     session().print_search().add(copy);
+    session().births().loads(*copy);
     auto log = CompilerLog::wanted(wanted);
     const char* const code = copy->c_str();  // ended by a NUL, for PTX text
     if (!log) return load(handle, code, 0, nullptr, nullptr);

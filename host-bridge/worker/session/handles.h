@@ -73,26 +73,36 @@ class Handles {
     // The id of an object that the driver returned: always the same one. As a part of `whole` it ends with it.
     template <class T> std::uint64_t name(T value, std::uint64_t whole = 0, std::uint64_t context = 0) {
         if (raw(value) == 0) return 0;
-        // A node reached from another node belongs to that node's graph.
-        if constexpr (std::is_same_v<T, CUgraphNode>)
-            if (const Entry* e = entry(whole); e && e->type == TypeOf<T>::value) whole = e->whole;
-        if (numbered_by_graph<T>) whole = outermost(whole);
+        whole = whole_for<T>(whole);
         auto [at, fresh] = ids_.try_emplace(key<T>(value, whole), 0);
         if (!fresh) return at->second;
-        Entry entry{raw(value), whole, lives_in_a_context<T> ? context : 0, TypeOf<T>::value, 0};
         std::uint64_t index = given_.size();
-        if (reusable(entry.type) && !free_.empty()) {
+        if (reusable(TypeOf<T>::value) && !free_.empty()) {
             index = free_.back();
             free_.pop_back();
-            entry.turn = given_[index].turn + 1;
-            given_[index] = entry;
+            ++given_[index].turn;
         } else {
-            given_.push_back(entry);
+            given_.emplace_back();
         }
-        const std::uint64_t id = given_id(index);
-        at->second = id;
-        if (whole) parts_.emplace(whole, id);
-        return id;
+        return at->second = give(index, value, whole, context);
+    }
+    // The same of an object that had this id in another process. False: another object has it, or none ever had. Which
+    // places are free is set in the end, by restore().
+    template <class T> bool name_as(std::uint64_t id, T value, std::uint64_t whole = 0, std::uint64_t context = 0) {
+        constexpr std::uint64_t most = 1 << 24;  // places: no client is allowed as many objects
+        if (raw(value) == 0) return id == 0;
+        whole = whole_for<T>(whole);
+        auto [at, fresh] = ids_.try_emplace(key<T>(value, whole), id);
+        if (!fresh) return at->second == id;
+        const std::uint64_t index = index_of(id);
+        if (id < wire::given || index >= most || (index < given_.size() && given_[index].type)) {
+            ids_.erase(at);
+            return false;
+        }
+        if (index >= given_.size()) given_.resize(index + 1);
+        given_[index].turn = static_cast<std::uint32_t>(id >> 32);
+        give(index, value, whole, context);
+        return true;
     }
     // From now on this object of the client's is a part of `whole`. Its id is not reused: there are four million.
     void join(std::uint64_t id, std::uint64_t whole) {
@@ -106,6 +116,15 @@ class Handles {
         return true;
     }
     std::size_t size() const { return ids_.size(); }
+    bool contains(std::uint64_t id) const {
+        const Entry* e = entry(id);
+        return e && e->type;
+    }
+    // Of what it is a part; 0: of nothing.
+    std::uint64_t whole_of(std::uint64_t id) const {
+        const Entry* e = entry(id);
+        return e ? e->whole : 0;
+    }
     template <class T> bool has(T value) const { return ids_.contains(key<T>(value)); }
     // Whether the driver's object is a part of `whole` and still exists.
     template <class T> bool is_part(T value, std::uint64_t whole) const {
@@ -218,6 +237,18 @@ class Handles {
     template <class T> static std::uint64_t raw(T value) { return (std::uint64_t)value; }
     template <class T> static Key key(T value, std::uint64_t graph = 0) {
         return {raw(value), numbered_by_graph<T> ? graph : 0, TypeOf<T>::value};
+    }
+    // A node reached from another node belongs to that node's graph.
+    template <class T> std::uint64_t whole_for(std::uint64_t whole) const {
+        if constexpr (std::is_same_v<T, CUgraphNode>)
+            if (const Entry* e = entry(whole); e && e->type == TypeOf<T>::value) whole = e->whole;
+        return numbered_by_graph<T> ? outermost(whole) : whole;
+    }
+    template <class T> std::uint64_t give(std::uint64_t index, T value, std::uint64_t whole, std::uint64_t context) {
+        given_[index] = {raw(value), whole, lives_in_a_context<T> ? context : 0, TypeOf<T>::value, given_[index].turn};
+        const std::uint64_t id = given_id(index);
+        if (whole) parts_.emplace(whole, id);
+        return id;
     }
     // The graph that is not inside a node, for one that is a node's branch or child.
     std::uint64_t outermost(std::uint64_t graph) const {

@@ -2,6 +2,7 @@
 #include "host-bridge/worker/session/session.h"
 
 #include <cstring>
+#include <utility>
 
 #include "host-bridge/worker/quota/quota.h"
 #include "host-bridge/worker/session/library_functions.h"
@@ -14,8 +15,8 @@ Session* running = nullptr;
 }  // namespace
 
 Session& session() { return *running; }
-SessionScope::SessionScope(Session& s) { running = &s; }
-SessionScope::~SessionScope() { running = nullptr; }
+SessionScope::SessionScope(Session& s) : before_(std::exchange(running, &s)) {}
+SessionScope::~SessionScope() { running = before_; }
 
 Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcuda_status& status, barcuda_calls* calls,
                  const Bell& bell, Sheet* sheet)
@@ -37,6 +38,15 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
       libraries_(driver.library),
       user_objects_(driver),
       scratch_(new std::byte[scratch_bytes]) {}
+
+void Session::record_births(CodeStore& code) {
+    births_.record(
+        [this](std::uint64_t id) {
+            CUuserObject object = nullptr;  // ends with its last reference, and keeps its id
+            return handles_.contains(id) && (!handles_.find(id, object) || user_objects_.there(object));
+        },
+        code);
+}
 
 void Session::begin_command(std::uint32_t op) {
     scratch_used_ = 0;
@@ -144,6 +154,7 @@ CUresult Session::end(const Contexts::Living& l) {
         contexts_.put_off(ending);
     }
     contexts_.gone(l.context);
+    births_.ends({Thing::Sort::object, id});
     for (const std::uint64_t part : parts) drop(part);
     deferred_.context_gone(l.context);
     addresses_.context_gone(l.context);

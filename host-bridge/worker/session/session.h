@@ -16,6 +16,7 @@
 //   PrintSearch whether any of it may print
 //   Libraries   the host's cuBLAS and cuRAND
 //   UserObjects what graphs keep for the client
+//   Births      from which commands all of that was born
 //
 // Each needs only those before it, except Launches, which makes Deferred make room. The bodies of commands
 // (bodies/memory.cc, ...) use these classes; the kinds (shm-device/kinds/kinds.h) call the first part of Session while
@@ -27,6 +28,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "host-bridge/worker/births/births.h"
 #include "host-bridge/worker/quota/allowance.h"
 #include "host-bridge/worker/session/calls.h"
 #include "host-bridge/worker/session/code.h"
@@ -60,6 +62,10 @@ class Session {
     template <class T> void keep(std::uint64_t id, T value) { handles_.keep(id, value, place<T>()); }
     template <class T> std::uint64_t name(T value, std::uint64_t whole = 0) {
         return handles_.name(value, whole, place<T>());
+    }
+    // The same of an object that had this id in another process.
+    template <class T> bool name_as(std::uint64_t id, T value, std::uint64_t whole = 0) {
+        return handles_.name_as(id, value, whole, place<T>());
     }
     template <class T> bool is_part(T value, std::uint64_t whole) const { return handles_.is_part(value, whole); }
     void join(std::uint64_t id, std::uint64_t whole) { handles_.join(id, whole); }
@@ -125,6 +131,9 @@ class Session {
     void rest();
     void note_given() { allowance_.note(Limit::work, in_flight_.count()); }
 
+    // From now on births() records what makes this client's objects. The client has done nothing yet.
+    void record_births(CodeStore& code);
+
     // What the worker alone knows of this client, between two commands. What it knows of objects beside their ids
     // (which addresses, registered extents, recorded calls) is born again with them.
     struct State {
@@ -161,6 +170,7 @@ class Session {
     PrintSearch& print_search() { return print_search_; }
     Libraries& libraries() { return libraries_; }
     UserObjects& user_objects() { return user_objects_; }
+    Births& births() { return births_; }
 
   private:
     bool may_have_one_more(bool takes_device_memory);
@@ -188,6 +198,7 @@ class Session {
     PrintSearch print_search_;
     Libraries libraries_;
     UserObjects user_objects_;
+    Births births_;
     TurnTaking* turns_ = nullptr;  // null: the worker takes no turns
     std::set<std::uint64_t> objects_;
     std::unordered_map<CUdeviceptr, Shared::Handle> shown_;
@@ -197,9 +208,13 @@ class Session {
 
 Session& session();  // the session of the running command
 inline const Driver& driver() { return session().driver(); }
-struct SessionScope {
+class SessionScope {
+  public:
     explicit SessionScope(Session& s);
     ~SessionScope();
+
+  private:
+    Session* const before_;
 };
 
 }  // namespace barcuda

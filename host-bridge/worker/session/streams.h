@@ -29,6 +29,15 @@ class Streams {
             driver_.cuStreamGetCaptureInfo_v3(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr);
         return r == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? graph : nullptr;
     }
+    // The driver's number of the capture that the stream is in, valid or not; 0: none.
+    std::uint64_t capture_of(CUstream stream) const {
+        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+        cuuint64_t number = 0;
+        if (!captures_ || !driver_.cuStreamGetCaptureInfo_v3) return 0;
+        const CUresult r =
+            driver_.cuStreamGetCaptureInfo_v3(stream, &status, &number, nullptr, nullptr, nullptr, nullptr);
+        return r == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE ? number : 0;
+    }
     // cuStreamQuery of this stream spoils no capture.
     bool askable(CUstream stream) const { return !captures_ || asked(stream) == State::free; }
     // The stream has no unfinished work. Also valid in a capture, where the driver returns an error.

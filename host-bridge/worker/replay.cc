@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/worker/replay.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "base/content_hash.h"
+#include "host-bridge/worker/execute.h"
+#include "host-bridge/worker/memory/layer.h"
+
+namespace barcuda {
+namespace {
+
+std::string_view name_of(Op op) { return op_names[static_cast<std::size_t>(op)]; }
+
+// The driver knows of an event whether it was recorded: else no time passes between it and itself.
+bool was_recorded(Session& session, CUevent event) {
+    float milliseconds = 0;
+    const Driver& driver = session.driver();
+    return driver.cuEventElapsedTime_v2 && driver.cuEventElapsedTime_v2(&milliseconds, event, event) == CUDA_SUCCESS;
+}
+
+class Replay {
+  public:
+    explicit Replay(Session& session) : session_(session), births_(session.births()) {}
+
+    Failure command(const Birth& birth) {
+        if (birth.code)
+            if (Failure failure = send_code(*birth.code)) return in(birth, failure.text());
+        births_.expect(birth.names);
+        const bool allocates = birth.op == Op::cuMemAlloc_v2 || birth.op == Op::cuMemAllocPitch_v2;
+        if (allocates && !birth.made.empty()) place_next(birth.made.front().thing.name);
+        Writer reply(room_);
+        const Verdict verdict =
+            perform(session_, {static_cast<std::uint32_t>(birth.op), birth.context}, birth.body, true, reply);
+        place_next(0);
+        if (verdict.lie) return in(birth, "it is malformed");
+        if (!verdict.ok()) return in(birth, "the driver says " + session_.driver().error_name(verdict.result));
+        if (Failure failure = compare(birth, std::span(room_).first(reply.used()))) return failure;
+        // What is deferred would serve the next allocation, at another address.
+        if (rule_of(birth.op).carry == Carry::ends && !births_.captures()) session_.deferred().reap(true);
+        return {};
+    }
+
+    Failure ids(const Session::State& before) {
+        Session::State state = before;
+        const Handles::State now = session_.handles().state();
+        const auto by_id = [](const Handles::State::Object& o) { return o.id; };
+        for (Handles::State::Object& object : state.handles.objects) {
+            const auto its = std::ranges::find(now.objects, object.id, by_id);
+            if (its == now.objects.end()) return fmt::format("object {:#x} has not come again", object.id);
+            object.raw = its->raw;
+            if (*its != object) return fmt::format("object {:#x} is another than before", object.id);
+        }
+        for (const Handles::State::Object& object : now.objects)
+            if (std::ranges::find(before.handles.objects, object.id, by_id) == before.handles.objects.end())
+                return fmt::format("object {:#x} has come, which was not there before", object.id);
+        return session_.restore(state) ? Failure() : Failure("its state is none that a worker ever had");
+    }
+
+    Failure record(std::uint64_t id, std::uint32_t context) {
+        const std::array<std::uint64_t, 3> body{id, 0, 0};  // cuEventRecordWithFlags: event, stream, flags
+        Writer reply(room_);
+        const Verdict verdict = perform(session_, {static_cast<std::uint32_t>(Op::cuEventRecordWithFlags), context},
+                                        std::as_bytes(std::span(body)), true, reply);
+        return verdict.ok() ? Failure() : Failure(fmt::format("event {:#x} cannot be recorded again", id));
+    }
+
+  private:
+    static Failure in(const Birth& birth, std::string_view what) {
+        std::string made;
+        if (!birth.made.empty()) made = ", which made " + text_of(birth.made.front().thing);
+        return fmt::format("{}{}, does not succeed again: {}", name_of(birth.op), made, what);
+    }
+    Failure send_code(const CodeStore::Image& image) {
+        const auto bytes = image.map();
+        if (!bytes) return "its code cannot be read";
+        if (content_hash({bytes.get(), image.bytes}) != image.hash) return "its code is not what it was";
+        return session_.code().add_part(0, bytes.get(), image.bytes) ? Failure()
+                                                                     : Failure("there is no memory for its code");
+    }
+    Failure compare(const Birth& birth, std::span<const std::byte> answer) const {
+        const Birth* const now = births_.last();
+        if (birth.made.empty() && rule_of(birth.op).carry == Carry::nothing) return {};
+        if (!now || now->op != birth.op) return in(birth, "it has no effect now");
+        for (std::size_t i = 0; i < birth.made.size(); ++i) {
+            if (i == now->made.size()) return in(birth, "it makes less than before");
+            if (now->made[i] == birth.made[i]) continue;
+            return in(birth,
+                      fmt::format("it makes {} ({} bytes) in place of {} ({} bytes)", text_of(now->made[i].thing),
+                                  now->made[i].bytes, text_of(birth.made[i].thing), birth.made[i].bytes));
+        }
+        if (now->names != birth.names) return in(birth, "its objects get other numbers");
+        if (birth.answer != 0 && birth.answer != content_hash(answer)) return in(birth, "its answer is another one");
+        return {};
+    }
+
+    Session& session_;
+    Births& births_;
+    std::vector<std::byte> room_ = std::vector<std::byte>(1 << 20);  // of a reply, as in a channel
+};
+
+}  // namespace
+
+Carried carry(Session& session) {
+    Carried all{session.births().needed(), {}, session.state()};
+    const Contexts::Visit visit(session.contexts());
+    for (const Handles::State::Object& object : all.state.handles.objects) {
+        CUevent event = nullptr;
+        CUcontext context = nullptr;
+        if (!session.handles().find(object.id, event)) continue;
+        if (session.handles().find(object.context, context)) session.contexts().switch_to(context);
+        if (was_recorded(session, event)) all.recorded_events.push_back(object.id);
+    }
+    return all;
+}
+
+Failure replay(Session& session, const Carried& carried) {
+    Replay replay(session);
+    for (const Birth& birth : carried.births)
+        if (Failure failure = replay.command(birth)) return failure;
+    session.births().replayed();
+    for (const std::uint64_t event : carried.recorded_events) {
+        const auto its = std::ranges::find(carried.state.handles.objects, event,
+                                           [](const Handles::State::Object& o) { return o.id; });
+        const std::uint64_t context = its == carried.state.handles.objects.end() ? 0 : its->context;
+        if (Failure failure = replay.record(event, static_cast<std::uint32_t>(context))) return failure;
+    }
+    session.deferred().reap(true);
+    return replay.ids(carried.state);
+}
+
+}  // namespace barcuda

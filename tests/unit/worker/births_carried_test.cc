@@ -1,0 +1,570 @@
+// SPDX-License-Identifier: Apache-2.0
+// births_carried_test: a client of the software GPU makes its objects in one process, and uses them in another one,
+// where they were made again from what was recorded: by the same ids, at the same addresses, with the same contents.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host-bridge/between/device_choice.h"
+#include "host-bridge/worker/carriable.h"
+#include "host-bridge/worker/carried_format.h"
+#include "host-bridge/worker/memory/layer.h"
+#include "host-bridge/worker/memory_bytes.h"
+#include "tests/unit/support/loopback.h"
+
+namespace barcuda {
+namespace {
+
+using enum Op;
+
+constexpr char ptx[] = R"(
+.version 8.0
+.target sm_75
+.address_size 64
+.visible .global .align 4 .u32 counter = 5;
+.visible .entry store(.param .u64 to, .param .u32 value)
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<5>;
+    ld.param.u64 %rd1, [to];
+    ld.param.u32 %r1, [value];
+    mov.u32 %r2, %tid.x;
+    cvta.to.global.u64 %rd2, %rd1;
+    mul.wide.u32 %rd3, %r2, 4;
+    add.s64 %rd4, %rd2, %rd3;
+    st.global.u32 [%rd4], %r1;
+    ret;
+}
+.visible .entry bump()
+{
+    .reg .b32 %r<2>;
+    .reg .b64 %rd<2>;
+    mov.u64 %rd1, counter;
+    atom.global.add.u32 %r1, [%rd1], 1;
+    ret;
+}
+)";
+
+// What blocks need of a worker.
+struct Worker : Granter, GpuWork {
+    CUresult grant(std::uint64_t, std::uint64_t&, std::uint64_t&) override { return CUDA_ERROR_OUT_OF_MEMORY; }
+    void release(std::uint64_t, std::uint64_t) override {}
+    CUresult share(Shared::Kind, Shared::Handle&, const File&) override { return CUDA_ERROR_NOT_SUPPORTED; }
+    CUresult find_shared(Shared::Kind, Shared::Handle&, File&) override { return CUDA_ERROR_NOT_SUPPORTED; }
+    void withdraw(const Shared::Handle&) override {}
+    bool idle() override { return false; }
+    bool may_capture() override { return true; }
+
+    Driver& driver() {
+        static Driver table;
+        setenv("BARCUDA_SOFT_MEMORY", "256M", 1);
+        EXPECT_EQ("", table.open(software_library()).text());
+        EXPECT_EQ(CUDA_SUCCESS, table.cuInit(0));
+        allocate_in_blocks(table, *this, *this);
+        return table;
+    }
+};
+
+// A client whose worker is this process.
+struct Client : Worker, Loopback {
+    CodeStore code;
+    Client() : Loopback(driver()) { ground.session.record_births(code); }
+    void TestBody() override {}
+    Session& session() { return ground.session; }
+    const Driver& gpu() { return ground.table; }
+
+    void begin() {
+        CUcontext primary = nullptr;
+        ASSERT_TRUE((call<cuDevicePrimaryCtxRetain>(&primary, 0).ok()));
+        context = static_cast<std::uint32_t>(id(primary));
+    }
+    CUdeviceptr memory(std::size_t bytes) {
+        CUdeviceptr at = 0;
+        EXPECT_EQ(CUDA_SUCCESS, (call<cuMemAlloc_v2>(&at, bytes).result));
+        return at;
+    }
+    void free(CUdeviceptr at) { EXPECT_EQ(CUDA_SUCCESS, (call<cuMemFree_v2>(at).result)); }
+    void fill(CUdeviceptr at, unsigned char with, std::size_t bytes) {
+        EXPECT_EQ(CUDA_SUCCESS, (call<cuMemsetD8Async>(at, with, bytes, CUstream{}).result));
+    }
+    template <class T> T read(CUdeviceptr at) {
+        wait();
+        T value{};
+        EXPECT_EQ(CUDA_SUCCESS, (call<copy_out>(static_cast<void*>(&value), at, sizeof value, CUstream{}).result));
+        return value;
+    }
+    void wait() {
+        session().launches().flush();
+        EXPECT_EQ(CUDA_SUCCESS, gpu().cuCtxSynchronize());
+    }
+    void put_code() { std::memcpy(ground.extents.locate(guest.offset, sizeof ptx), ptx, sizeof ptx); }
+    CUmodule module() {
+        CUmodule m = nullptr;
+        put_code();
+        EXPECT_EQ(CUDA_SUCCESS,
+                  (call<load_module>(&m, static_cast<const void*>(ptx), sizeof ptx, ext::no_logs).result));
+        std::memset(ground.extents.locate(guest.offset, sizeof ptx), 0,
+                    sizeof ptx);  // the program uses the place again
+        return m;
+    }
+    CUfunction function(CUmodule m, const char* name) {
+        CUfunction f = nullptr;
+        EXPECT_EQ(CUDA_SUCCESS, (call<cuModuleGetFunction>(&f, m, name).result));
+        return f;
+    }
+    struct Parameters {
+        CUdeviceptr to;
+        unsigned value, padding;
+    };
+    static constexpr std::size_t parameter_bytes = 12;
+    static ext::Shape shape(unsigned threads) {
+        return {.grid = {1, 1, 1}, .block = {threads, 1, 1}, .shared_bytes = 0};
+    }
+    CUresult run(CUfunction f, CUdeviceptr to, unsigned value, CUstream stream = nullptr) {
+        const Parameters p{to, value, 0};
+        return call<launch>(f, shape(4), stream, static_cast<const void*>(&p), parameter_bytes).result;
+    }
+    CUgraphNode kernel_node(CUgraph g, CUfunction f, CUdeviceptr to, unsigned value) {
+        const Parameters p{to, value, 0};
+        CUgraphNode n = nullptr;
+        EXPECT_EQ(CUDA_SUCCESS, (call<add_kernel_node>(&n, g, static_cast<const CUgraphNode*>(nullptr), std::size_t{0},
+                                                       f, shape(4), static_cast<const void*>(&p), parameter_bytes)
+                                     .result));
+        return n;
+    }
+    CUgraphExec exec(CUgraph g) {
+        CUgraphExec e = nullptr;
+        EXPECT_EQ(CUDA_SUCCESS, (call<cuGraphInstantiateWithFlags>(&e, g, 0ull).result));
+        return e;
+    }
+    void launch_graph(CUgraphExec e) { EXPECT_EQ(CUDA_SUCCESS, (call<cuGraphLaunch>(e, CUstream{}).result)); }
+};
+
+// What the two processes have in common: ids and numbers that the program remembers, and what is carried.
+struct Memory {
+    std::uint64_t next_id, remembered[64];
+    std::size_t bytes, code_bytes, memory_bytes;
+    std::byte all[32 << 20];
+};
+
+class BirthsCarried : public testing::Test {
+  protected:
+    Memory* const memory = static_cast<Memory*>(
+        mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    ~BirthsCarried() override { munmap(memory, sizeof(Memory)); }
+
+    std::uint64_t& kept(std::size_t which) { return memory->remembered[which]; }
+    template <class T> void keep(std::size_t which, T what) { kept(which) = (std::uint64_t)what; }
+    template <class T> T get(std::size_t which) { return (T)kept(which); }
+
+    static void in_a_process(const std::function<void()>& body) {
+        const pid_t pid = fork();
+        if (pid == 0) {
+            body();
+            std::fflush(nullptr);
+            _exit(HasFailure() ? 1 : 0);
+        }
+        int status = 0;
+        waitpid(pid, &status, 0);
+        ASSERT_EQ(status, 0) << "what a client did in its process";
+    }
+
+    // The client's first worker: all that is carried is written down.
+    void first(const std::function<void(Client&)>& make) {
+        in_a_process([&] {
+            Client client;
+            client.begin();
+            make(client);
+            client.wait();
+            ASSERT_TRUE(client.session().quiet());
+            for (const Hindrance& h : hindrances(client.session())) ADD_FAILURE() << h.what;
+            const Carried carried = carry(client.session());
+            memory->next_id = client.guest.next;
+            std::size_t at = 0;
+            const auto write = [&](std::span<const std::byte> bytes) -> Failure {
+                if (bytes.size() > sizeof memory->all - at) return "the test has no room";
+                std::memcpy(memory->all + at, bytes.data(), bytes.size());
+                at += bytes.size();
+                return {};
+            };
+            ASSERT_EQ("", write(written(carried)).text());
+            memory->bytes = at;
+            for (const CodeStore::Ref& image : code_of(carried))
+                ASSERT_EQ("", write({image->map().get(), image->bytes}).text());
+            memory->code_bytes = at - memory->bytes;
+            DriverCopies copies(client.gpu());
+            std::vector<std::byte> room(1 << 20);
+            ASSERT_EQ("", save_memory(client.session().births().memory(), copies, room, write).text());
+        });
+    }
+    Failure wake(Client& client) {
+        client.guest.next = memory->next_id;
+        CodeStore::Ref image;
+        if (memory->code_bytes != 0) image = client.code.keep({memory->all + memory->bytes, memory->code_bytes});
+        Carried carried;
+        const auto find = [&](std::uint64_t hash, std::uint64_t) {
+            return image && image->hash == hash ? image : CodeStore::Ref();
+        };
+        if (Failure failure = read({memory->all, memory->bytes}, find, carried)) return failure;
+        if (Failure failure = replay(client.session(), carried)) return failure;
+        std::size_t at = memory->bytes + memory->code_bytes;
+        DriverCopies copies(client.gpu());
+        std::vector<std::byte> room(1 << 20);
+        return load_memory(client.session().births().memory(), copies, room,
+                           [&](std::span<std::byte> bytes) -> Failure {
+                               if (bytes.size() > sizeof memory->all - at) return "the test has no more bytes";
+                               std::memcpy(bytes.data(), memory->all + at, bytes.size());
+                               at += bytes.size();
+                               return {};
+                           });
+    }
+    // And the second one, which goes on.
+    void second(const std::function<void(Client&)>& use) {
+        in_a_process([&] {
+            Client client;
+            ASSERT_EQ("", wake(client).text());
+            CUcontext primary = nullptr;
+            ASSERT_TRUE((client.call<cuDevicePrimaryCtxRetain>(&primary, 0).ok()));
+            client.context = static_cast<std::uint32_t>(Client::id(primary));
+            use(client);
+            client.wait();
+        });
+    }
+};
+
+TEST_F(BirthsCarried, MemoryKeepsItsAddressAndItsContentsWhateverWasFreedBefore) {
+    first([&](Client& c) {
+        const CUdeviceptr gone = c.memory(6 << 20), small_gone = c.memory(700);
+        keep(0, c.memory(4 << 20));
+        keep(1, c.memory(1000));
+        c.free(gone);
+        c.free(small_gone);
+        c.wait();
+        EXPECT_TRUE(c.session().deferred().reap(true));
+        keep(2, c.memory(2 << 20));  // where another one was
+        c.fill(get<CUdeviceptr>(0), 7, 4 << 20);
+        c.fill(get<CUdeviceptr>(1), 8, 1000);
+    });
+    second([&](Client& c) {
+        EXPECT_EQ(c.read<std::uint32_t>(get<CUdeviceptr>(0) + (4 << 20) - 4), 0x07070707u);
+        EXPECT_EQ(c.read<std::uint32_t>(get<CUdeviceptr>(1) + 996), 0x08080808u);
+        EXPECT_EQ(c.read<std::uint32_t>(get<CUdeviceptr>(2)), 0u);
+        for (int i : {0, 1, 2}) c.free(get<CUdeviceptr>(static_cast<std::size_t>(i)));
+        EXPECT_NE(c.memory(6 << 20), 0u);
+    });
+}
+TEST_F(BirthsCarried, RowsOfMemoryKeepTheirPitch) {
+    first([&](Client& c) {
+        std::size_t pitch = 0;
+        CUdeviceptr at = 0;
+        EXPECT_TRUE((c.call<cuMemAllocPitch_v2>(&at, &pitch, std::size_t{100}, std::size_t{50}, 4u).ok()));
+        keep(0, at);
+        keep(1, pitch);
+        c.fill(at + pitch * 49, 9, 100);
+    });
+    second([&](Client& c) { EXPECT_EQ(c.read<unsigned char>(get<CUdeviceptr>(0) + get<std::size_t>(1) * 49), 9); });
+}
+TEST_F(BirthsCarried, MemoryThatTheProgramMapsIsWhereItWas) {
+    constexpr std::size_t granule = 2 << 20;
+    first([&](Client& c) {
+        CUmemAllocationProp what{};
+        what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+        what.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        CUmemAccessDesc access{what.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        CUdeviceptr at = 0;
+        ASSERT_TRUE((c.call<cuMemAddressReserve>(&at, 4 * granule, std::size_t{0}, CUdeviceptr{0}, 0ull).ok()));
+        for (std::size_t i = 0; i < 3; ++i) {
+            CUmemGenericAllocationHandle physical = 0;
+            ASSERT_TRUE((c.call<cuMemCreate>(&physical, granule, &what, 0ull).ok()));
+            ASSERT_TRUE((c.call<cuMemMap>(at + i * granule, granule, std::size_t{0}, physical, 0ull).ok()));
+            if (i == 0 || i == 2) {
+                EXPECT_TRUE((c.call<cuMemRelease>(physical).ok()));
+            }
+            keep(1 + i, physical);
+        }
+        ASSERT_TRUE((c.call<cuMemSetAccess>(at, 3 * granule, &access, std::size_t{1}).ok()));
+        for (std::size_t i = 0; i < 3; ++i) c.fill(at + i * granule, 5, granule);
+        c.wait();
+        ASSERT_TRUE((c.call<cuMemUnmap>(at, granule).ok()));
+        keep(0, at);
+    });
+    second([&](Client& c) {
+        const auto at = get<CUdeviceptr>(0);
+        EXPECT_EQ(c.read<std::uint32_t>(at + 2 * granule), 0x05050505u);
+        EXPECT_EQ(c.read<std::uint32_t>(at + granule), 0x05050505u);
+        ASSERT_TRUE((c.call<cuMemMap>(at, granule, std::size_t{0}, get<CUmemGenericAllocationHandle>(2), 0ull).ok()))
+            << "the physical memory that the program kept";
+        EXPECT_TRUE((c.call<cuMemUnmap>(at, 3 * granule).ok()));
+        EXPECT_TRUE((c.call<cuMemAddressFree>(at, 4 * granule).ok()));
+    });
+}
+TEST_F(BirthsCarried, CodeItsFunctionsAndItsVariables) {
+    first([&](Client& c) {
+        const CUmodule m = c.module();
+        const CUfunction bump = c.function(m, "bump"), store = c.function(m, "store");
+        CUdeviceptr counter = 0;
+        std::size_t bytes = 0;
+        EXPECT_TRUE((c.call<cuModuleGetGlobal_v2>(&counter, &bytes, m, "counter").ok()));
+        EXPECT_TRUE((c.call<cuFuncSetAttribute>(store, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 4096).ok()));
+        EXPECT_EQ(CUDA_SUCCESS, c.run(bump, 0, 0));
+        keep(0, m);
+        keep(1, bump);
+        keep(2, store);
+        keep(3, counter);
+        keep(4, c.memory(64));
+    });
+    second([&](Client& c) {
+        EXPECT_EQ(c.read<unsigned>(get<CUdeviceptr>(3)), 9u) << "5, and 4 threads";
+        EXPECT_EQ(CUDA_SUCCESS, c.run(get<CUfunction>(1), 0, 0));
+        EXPECT_EQ(c.read<unsigned>(get<CUdeviceptr>(3)), 13u);
+        EXPECT_EQ(CUDA_SUCCESS, c.run(get<CUfunction>(2), get<CUdeviceptr>(4), 17));
+        EXPECT_EQ(c.read<unsigned>(get<CUdeviceptr>(4) + 12), 17u);
+        int bytes = 0;
+        EXPECT_TRUE(
+            (c.call<cuFuncGetAttribute>(&bytes, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, get<CUfunction>(2))
+                 .ok()));
+        EXPECT_EQ(bytes, 4096);
+        EXPECT_EQ(c.function(get<CUmodule>(0), "bump"), get<CUfunction>(1)) << "it has its name already";
+        EXPECT_TRUE((c.call<cuModuleUnload>(get<CUmodule>(0)).ok()));
+    });
+}
+TEST_F(BirthsCarried, LibrariesAndTheirKernels) {
+    first([&](Client& c) {
+        CUlibrary library = nullptr;
+        CUkernel kernel = nullptr;
+        CUfunction f = nullptr;
+        c.put_code();
+        ASSERT_TRUE((c.call<load_library>(&library, static_cast<const void*>(ptx), sizeof ptx, ext::no_logs).ok()));
+        ASSERT_TRUE((c.call<cuLibraryGetKernel>(&kernel, library, "store").ok()));
+        ASSERT_TRUE((c.call<cuKernelGetFunction>(&f, kernel).ok()));
+        keep(0, library);
+        keep(1, f);
+        keep(2, c.memory(64));
+    });
+    second([&](Client& c) {
+        EXPECT_EQ(CUDA_SUCCESS, c.run(get<CUfunction>(1), get<CUdeviceptr>(2), 3));
+        EXPECT_EQ(c.read<unsigned>(get<CUdeviceptr>(2)), 3u);
+        EXPECT_TRUE((c.call<cuLibraryUnload>(get<CUlibrary>(0)).ok()));
+    });
+}
+TEST_F(BirthsCarried, StreamsAndEventsAndWhetherTheseWereRecorded) {
+    first([&](Client& c) {
+        CUstream s = nullptr;
+        ASSERT_TRUE((c.call<cuStreamCreateWithPriority>(&s, unsigned{CU_STREAM_NON_BLOCKING}, 0).ok()));
+        keep(0, s);
+        for (std::size_t i : {1u, 2u}) {
+            CUevent e = nullptr;
+            ASSERT_TRUE((c.call<cuEventCreate>(&e, 0u).ok()));
+            keep(i, e);
+        }
+        EXPECT_TRUE((c.call<record_event>(get<CUevent>(1), s, 0u, ext::Fence{}).ok()));
+    });
+    second([&](Client& c) {
+        unsigned flags = 0;
+        EXPECT_TRUE((c.call<cuStreamGetFlags>(get<CUstream>(0), &flags).ok()));
+        EXPECT_EQ(flags, unsigned{CU_STREAM_NON_BLOCKING});
+        c.wait();
+        float time = -1;
+        EXPECT_EQ(CUDA_SUCCESS, (c.call<cuEventElapsedTime_v2>(&time, get<CUevent>(1), get<CUevent>(1)).result));
+        EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE,
+                  (c.call<cuEventElapsedTime_v2>(&time, get<CUevent>(2), get<CUevent>(2)).result));
+        EXPECT_TRUE((c.call<cuStreamDestroy_v2>(get<CUstream>(0)).ok()));
+    });
+}
+TEST_F(BirthsCarried, AGraphOfNodesAndWhatWasInstantiatedOfOneThatIsGone) {
+    first([&](Client& c) {
+        const CUfunction store = c.function(c.module(), "store");
+        const CUdeviceptr at = c.memory(64);
+        const CUgraph gone = c.graph(), there = c.graph();
+        const CUgraphNode n = c.kernel_node(gone, store, at, 1);
+        const CUgraphExec early = c.exec(gone);
+        const Client::Parameters p{at, 2, 0};
+        EXPECT_TRUE(
+            (c.call<set_kernel_node>(n, store, Client::shape(4), static_cast<const void*>(&p), Client::parameter_bytes)
+                 .ok()));
+        keep(0, early);
+        keep(1, c.exec(gone));
+        EXPECT_TRUE((c.call<cuGraphDestroy>(gone).ok()));
+        keep(2, there);
+        keep(3, c.kernel_node(there, store, at, 3));
+        keep(4, at);
+        keep(5, store);
+    });
+    second([&](Client& c) {
+        const auto at = get<CUdeviceptr>(4);
+        c.launch_graph(get<CUgraphExec>(0));
+        EXPECT_EQ(c.read<unsigned>(at), 1u);
+        c.launch_graph(get<CUgraphExec>(1));
+        EXPECT_EQ(c.read<unsigned>(at), 2u);
+        const CUgraphNode fresh = c.kernel_node(get<CUgraph>(2), get<CUfunction>(5), at + 4, 4);
+        EXPECT_NE(fresh, get<CUgraphNode>(3));
+        c.launch_graph(c.exec(get<CUgraph>(2)));
+        std::size_t count = 8;
+        CUgraphNode nodes[8]{};
+        EXPECT_TRUE((c.call<cuGraphGetNodes>(get<CUgraph>(2), static_cast<CUgraphNode*>(nodes), &count).ok()));
+        EXPECT_EQ(count, 2u);
+        EXPECT_EQ(nodes[0], get<CUgraphNode>(3));
+    });
+}
+TEST_F(BirthsCarried, AGraphOfACaptureOfTwoStreams) {
+    first([&](Client& c) {
+        const CUfunction store = c.function(c.module(), "store");
+        const CUdeviceptr at = c.memory(4096);
+        const CUstream one = c.stream(), other = c.stream(), outside = c.stream();
+        CUevent fork = nullptr, join = nullptr;
+        for (CUevent* e : {&fork, &join}) ASSERT_TRUE((c.call<cuEventCreate>(e, 0u).ok()));
+        ASSERT_TRUE((c.call<cuStreamBeginCapture_v2>(one, CU_STREAM_CAPTURE_MODE_RELAXED).ok()));
+        EXPECT_EQ(hindrances(c.session()).size(), 1u) << "it has not ended";
+        EXPECT_EQ(CUDA_SUCCESS, c.run(store, at, 11, one));
+        EXPECT_TRUE((c.call<record_event>(fork, one, 0u, ext::Fence{}).ok()));
+        EXPECT_TRUE((c.call<cuStreamWaitEvent>(other, fork, 0u).ok()));
+        EXPECT_TRUE((c.call<cuMemsetD32Async>(at + 1024, 12u, std::size_t{4}, other).ok()));
+        EXPECT_EQ(CUDA_SUCCESS, c.run(store, at + 2048, 99, outside)) << "no part of it";
+        EXPECT_TRUE((c.call<record_event>(join, other, 0u, ext::Fence{}).ok()));
+        EXPECT_TRUE((c.call<cuStreamWaitEvent>(one, join, 0u).ok()));
+        const int bytes[] = {13};
+        EXPECT_TRUE((c.call<copy_in>(at + 3072, static_cast<const void*>(bytes), sizeof bytes, one).ok()));
+        CUgraph g = nullptr;
+        ASSERT_TRUE((c.call<cuStreamEndCapture>(one, &g).ok()));
+        keep(0, c.exec(g));
+        keep(1, at);
+        EXPECT_TRUE((c.call<cuGraphDestroy>(g).ok()));
+        for (CUstream s : {one, other, outside}) EXPECT_TRUE((c.call<cuStreamDestroy_v2>(s).ok()));
+        for (CUevent e : {fork, join}) EXPECT_TRUE((c.call<cuEventDestroy_v2>(e).ok()));
+        c.wait();
+        c.fill(at, 0, 4096);
+        EXPECT_FALSE(c.session().births().captures());
+    });
+    second([&](Client& c) {
+        const auto at = get<CUdeviceptr>(1);
+        EXPECT_EQ(c.read<unsigned>(at + 2048), 0u) << "nothing runs while a capture is made again";
+        c.launch_graph(get<CUgraphExec>(0));
+        EXPECT_EQ(c.read<unsigned>(at), 11u);
+        EXPECT_EQ(c.read<unsigned>(at + 1024), 12u);
+        EXPECT_EQ(c.read<unsigned>(at + 3072), 13u);
+        EXPECT_EQ(c.read<unsigned>(at + 2048), 0u);
+        EXPECT_NE(c.stream(), nullptr);
+    });
+}
+TEST_F(BirthsCarried, ContextsAndTheirLimits) {
+    first([&](Client& c) {
+        CUcontext second = nullptr;
+        ASSERT_TRUE((c.call<create_context>(&second, 0u, CUdevice{0}).ok()));
+        const std::uint32_t primary = c.context;
+        c.context = static_cast<std::uint32_t>(Client::id(second));
+        EXPECT_TRUE((c.call<cuCtxSetLimit>(CU_LIMIT_STACK_SIZE, std::size_t{4096}).ok()));
+        keep(0, second);
+        keep(1, c.stream());
+        keep(2, c.memory(64));
+        c.fill(get<CUdeviceptr>(2), 3, 64);
+        c.wait();
+        c.context = primary;
+        keep(3, c.stream());
+    });
+    second([&](Client& c) {
+        const std::uint32_t primary = c.context;
+        c.context = static_cast<std::uint32_t>(kept(0));
+        std::size_t limit = 0;
+        EXPECT_TRUE((c.call<cuCtxGetLimit>(&limit, CU_LIMIT_STACK_SIZE).ok()));
+        EXPECT_EQ(limit, 4096u);
+        EXPECT_EQ(c.read<unsigned char>(get<CUdeviceptr>(2)), 3);
+        EXPECT_TRUE((c.call<cuStreamDestroy_v2>(get<CUstream>(1)).ok()));
+        EXPECT_TRUE((c.call<cuCtxDestroy_v2>(get<CUcontext>(0)).ok()));
+        c.context = primary;
+        EXPECT_TRUE((c.call<cuStreamQuery>(get<CUstream>(3)).ok()));
+    });
+}
+TEST_F(BirthsCarried, TexturesOfLinearMemory) {
+    first([&](Client& c) {
+        const CUdeviceptr at = c.memory(4096);
+        CUDA_RESOURCE_DESC what{};
+        what.resType = CU_RESOURCE_TYPE_LINEAR;
+        what.res.linear = {at, CU_AD_FORMAT_FLOAT, 1, 4096};
+        CUDA_TEXTURE_DESC how{};
+        CUtexObject texture = 0;
+        ASSERT_TRUE(
+            (c.call<cuTexObjectCreate>(&texture, &what, &how, static_cast<const CUDA_RESOURCE_VIEW_DESC*>(nullptr))
+                 .ok()));
+        keep(0, texture);
+        keep(1, at);
+    });
+    second([&](Client& c) {
+        CUDA_RESOURCE_DESC what{};
+        ASSERT_TRUE((c.call<cuTexObjectGetResourceDesc>(&what, get<CUtexObject>(0)).ok()));
+        EXPECT_EQ(what.res.linear.devPtr, get<CUdeviceptr>(1));
+        EXPECT_TRUE((c.call<cuTexObjectDestroy>(get<CUtexObject>(0)).ok()));
+    });
+}
+TEST_F(BirthsCarried, PoolsAndWhatIsSetOfThem) {
+    first([&](Client& c) {
+        CUmemPoolProps what{};
+        what.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+        what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+        CUmemoryPool pool = nullptr;
+        ASSERT_TRUE((c.call<cuMemPoolCreate>(&pool, &what).ok()));
+        std::uint64_t threshold = 1 << 20;
+        ASSERT_TRUE(
+            (c.call<cuMemPoolSetAttribute>(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, static_cast<void*>(&threshold))
+                 .ok()));
+        keep(0, pool);
+    });
+    second([&](Client& c) {
+        std::uint64_t threshold = 0;
+        ASSERT_TRUE((c.call<cuMemPoolGetAttribute>(get<CUmemoryPool>(0), CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+                                                   static_cast<void*>(&threshold))
+                         .ok()));
+        EXPECT_EQ(threshold, 1u << 20);
+    });
+}
+TEST_F(BirthsCarried, ACarriedClientCanBeCarriedOn) {
+    first([&](Client& c) {
+        const CUfunction store = c.function(c.module(), "store");
+        const CUgraph g = c.graph();
+        keep(0, c.memory(3 << 20));
+        c.kernel_node(g, store, get<CUdeviceptr>(0), 21);
+        keep(1, c.exec(g));
+        EXPECT_TRUE((c.call<cuGraphDestroy>(g).ok()));
+    });
+    in_a_process([&] {
+        Client client;
+        ASSERT_EQ("", wake(client).text());
+        ASSERT_TRUE(client.session().quiet());
+        EXPECT_EQ(written(carry(client.session())), std::vector<std::byte>(memory->all, memory->all + memory->bytes));
+    });
+}
+// ---- differences
+TEST_F(BirthsCarried, MemoryThatIsDamagedIsNotGivenToTheProgram) {
+    first([&](Client& c) { c.fill(c.memory(1 << 20), 1, 1 << 20); });
+    memory->all[memory->bytes + memory->code_bytes + sizeof(PieceHead) + 1000] ^= std::byte{1};
+    in_a_process([&] {
+        Client client;
+        const std::string text = wake(client).text();
+        EXPECT_NE(text.find("damaged"), std::string::npos) << text;
+    });
+}
+TEST_F(BirthsCarried, AnAddressThatIsTakenIsADifferenceByName) {
+    first([&](Client& c) { keep(0, c.memory(3 << 20)); });
+    in_a_process([&] {
+        Client client;
+        CUcontext context = nullptr;
+        CUdeviceptr taken = 0;
+        EXPECT_EQ(CUDA_SUCCESS, client.gpu().cuDevicePrimaryCtxRetain(&context, 0));
+        EXPECT_EQ(CUDA_SUCCESS, client.gpu().cuCtxSetCurrent(context));
+        EXPECT_EQ(CUDA_SUCCESS, client.gpu().cuMemAlloc_v2(&taken, 3 << 20));
+        EXPECT_EQ(taken, get<CUdeviceptr>(0));
+        const std::string text = wake(client).text();
+        EXPECT_NE(text.find("cuMemAlloc_v2, which made memory at"), std::string::npos) << text;
+    });
+}
+
+}  // namespace
+}  // namespace barcuda
