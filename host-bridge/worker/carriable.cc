@@ -4,10 +4,56 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <utility>
 
+#include "host-bridge/worker/births/variables.h"
+#include "host-bridge/worker/execute.h"
+
 namespace barcuda {
+namespace {
+
+constexpr const char* no_cure = "there is none yet";
+
+// Asks for a variable as the client would.
+bool name_variable(Session& session, const Birth& code, const std::string& name) {
+    std::vector<std::byte> body(4 * sizeof(std::uint64_t) + padded(name.size() + 1)), room(64);
+    Writer w(body), reply(room);
+    std::uint64_t id = 0;  // of the module, or the library
+    std::memcpy(&id, code.body.data(), sizeof id);
+    for (const std::uint64_t word : {std::uint64_t{1}, std::uint64_t{1}, id, std::uint64_t{name.size() + 1}})
+        w.put(word);
+    w.put_bytes(name.c_str(), name.size() + 1);
+    const Op op = code.op == Op::load_module ? Op::cuModuleGetGlobal_v2 : Op::cuLibraryGetGlobal;
+    return perform(session, {static_cast<std::uint32_t>(op), code.context}, body, true, reply).ok();
+}
+
+std::vector<Hindrance> in_code(Session& session) {
+    std::set<std::string> all;
+    const std::vector<Birth> births = session.births().needed();
+    for (const Birth& birth : births) {
+        if (!birth.code || birth.op == Op::link_add) continue;
+        const auto bytes = birth.code->map();
+        const auto contents = bytes ? contents_of({bytes.get(), birth.code->bytes}) : std::nullopt;
+        if (!contents) {
+            all.insert("code that cannot be looked through, and may have variables");
+            continue;
+        }
+        if (contents->heap) all.insert("code whose kernels allocate memory (malloc)");
+        if (contents->launches) all.insert("code whose kernels launch kernels");
+        // (A module that was unloaded has no variables.)
+        const bool there = !birth.made.empty() && session.handles().contains(birth.made.front().thing.name);
+        for (const std::string& name : contents->variables)
+            if (there && !name_variable(session, birth, name))
+                all.insert("a variable of its code that the driver does not find: " + name);
+    }
+    std::vector<Hindrance> hindrances;
+    for (const std::string& what : all) hindrances.push_back({what, no_cure});
+    return hindrances;
+}
+
+}  // namespace
 
 std::vector<Hindrance> hindrances(Session& session) {
     Births& births = session.births();
@@ -33,7 +79,7 @@ std::vector<Hindrance> hindrances(Session& session) {
     }
     for (const auto& [why, rows] : refused)
         all.push_back({fmt::format("{}, by {}", why->what, rows), std::string(why->cure)});
-    return all;
+    return all.empty() ? in_code(session) : all;
 }
 
 }  // namespace barcuda

@@ -14,7 +14,8 @@ struct Hindrance {
     bool operator==(const Hindrance&) const = default;
 };
 
-// Nothing: the client can be carried as it is now. Between two commands.
+// Nothing: the client can be carried as it is now. Between two commands, when the GPU is idle. Variables of its code
+// that the client has never asked for are named, so that their contents are carried.
 std::vector<Hindrance> hindrances(Session& session);
 
 }  // namespace barcuda

@@ -312,6 +312,9 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
     if (prepared.shares_cards && driver.cuDeviceGetCount(&devices) == CUDA_SUCCESS)
         cards = std::span(sheet.cards).first(std::min(static_cast<unsigned>(devices), Sheet::most_cards));
     if (blocks) layers.put(Layer::memory, [&](Driver& table) { allocate_in_blocks(table, granter, gpu, cards); });
+    // Where addresses come again, what was at them can, too.
+    static CodeStore& code_store = *new CodeStore;
+    if (blocks) session.record_births(code_store);
     layers.put(Layer::quota, [&](Driver& table) {
         enforce_quota(table, granter, session.allowance(), own_memory(table, prepared.cage.software));
     });

@@ -286,9 +286,7 @@ TEST_F(BirthsCarried, MemoryThatTheProgramMapsIsWhereItWas) {
             CUmemGenericAllocationHandle physical = 0;
             ASSERT_TRUE((c.call<cuMemCreate>(&physical, granule, &what, 0ull).ok()));
             ASSERT_TRUE((c.call<cuMemMap>(at + i * granule, granule, std::size_t{0}, physical, 0ull).ok()));
-            if (i == 0 || i == 2) {
-                EXPECT_TRUE((c.call<cuMemRelease>(physical).ok()));
-            }
+            if (i == 0 || i == 2) { EXPECT_TRUE((c.call<cuMemRelease>(physical).ok())); }
             keep(1 + i, physical);
         }
         ASSERT_TRUE((c.call<cuMemSetAccess>(at, 3 * granule, &access, std::size_t{1}).ok()));
@@ -335,6 +333,22 @@ TEST_F(BirthsCarried, CodeItsFunctionsAndItsVariables) {
         EXPECT_EQ(bytes, 4096);
         EXPECT_EQ(c.function(get<CUmodule>(0), "bump"), get<CUfunction>(1)) << "it has its name already";
         EXPECT_TRUE((c.call<cuModuleUnload>(get<CUmodule>(0)).ok()));
+    });
+}
+TEST_F(BirthsCarried, AVariableThatTheProgramHasNeverNamed) {
+    first([&](Client& c) {
+        const CUmodule m = c.module();
+        const CUfunction bump = c.function(m, "bump");
+        EXPECT_EQ(CUDA_SUCCESS, c.run(bump, 0, 0));
+        keep(0, m);
+        keep(1, bump);
+    });
+    second([&](Client& c) {
+        EXPECT_EQ(CUDA_SUCCESS, c.run(get<CUfunction>(1), 0, 0));
+        CUdeviceptr counter = 0;
+        std::size_t bytes = 0;
+        EXPECT_TRUE((c.call<cuModuleGetGlobal_v2>(&counter, &bytes, get<CUmodule>(0), "counter").ok()));
+        EXPECT_EQ(c.read<unsigned>(counter), 13u) << "5, and twice 4 threads";
     });
 }
 TEST_F(BirthsCarried, LibrariesAndTheirKernels) {

@@ -6,12 +6,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "host-bridge/worker/births/variables.h"
 #include "host-bridge/worker/carriable.h"
 #include "host-bridge/worker/carried_format.h"
 #include "host-bridge/worker/replay.h"
+#include "tests/unit/support/container.h"
 #include "tests/unit/support/loopback.h"
 
 namespace barcuda {
@@ -194,6 +198,14 @@ TEST_F(BirthsTest, IdsThatTheHostGaveComeAgain) {
     EXPECT_NE(stays, nullptr);
     EXPECT_NO_FATAL_FAILURE(expect_the_same_again());
 }
+TEST_F(BirthsTest, IdsThatTheHostGaveAreNotThoseThatAreFreeNow) {
+    const CUmodule gone = module("code");
+    function(gone);
+    function(module("more code"));
+    EXPECT_TRUE((call<cuModuleUnload>(gone).ok()));
+    EXPECT_EQ(kept(), (std::vector{load_module, cuModuleGetFunction}));
+    EXPECT_NO_FATAL_FAILURE(expect_the_same_again());
+}
 
 // ---- limits
 TEST_F(BirthsTest, AClientOfTooManyObjectsRunsOnAndCannotBeCarried) {
@@ -236,6 +248,35 @@ TEST_F(BirthsTest, AFaultStandsInTheWay) {
 TEST_F(BirthsTest, ASessionThatRecordsNothingSaysSo) {
     fake::Ground other(elsewhere);
     EXPECT_EQ(hindrances(other.session).size(), 1u);
+}
+
+// ---- what is in code
+TEST(CodeContents, VariablesOfPtxAreThoseOutsideOfFunctions) {
+    const std::string ptx =
+        ".version 8.0\n.target sm_75\n.visible .global .align 4 .u32 counter = 5;\n.global .align 1 .b8 text[12];\n"
+        ".extern .global .align 8 .u64 other;\n.const .align 4 .b8 table[16];\n"
+        ".visible .entry k() {\n\tld.global.u32 %r1, [counter];\n.global.nothing\n}\n";
+    const auto contents = contents_of(std::as_bytes(std::span(ptx)));
+    ASSERT_TRUE(contents);
+    EXPECT_EQ(contents->variables, (std::set<std::string>{"counter", "text", "other"}));
+    EXPECT_FALSE(contents->heap || contents->launches);
+}
+TEST(CodeContents, AHeapAndLaunchesFromKernelsAreSeen) {
+    const auto of = [](const std::string& ptx) { return *contents_of(std::as_bytes(std::span(ptx))); };
+    EXPECT_TRUE(of(".version 8.0\n.extern .func  (.param .b64 func_retval0) malloc\n(\n").heap);
+    EXPECT_FALSE(of(".version 8.0\n.func (.param .b64 r) my_malloc\n(\n").heap);
+    EXPECT_TRUE(of(".version 8.0\n.extern .func (.param .b32 r) cudaLaunchDeviceV2\n").launches);
+}
+TEST(CodeContents, APackedImageIsUnpackedAndWhatCannotBeReadIsNot) {
+    test::Container container;
+    container.add(fatbin::ptx, 75, ".version 8.0\n.global .u32 packed;\n", test::Packing::zstd);
+    const auto contents = contents_of(container.span());
+    ASSERT_TRUE(contents);
+    EXPECT_EQ(contents->variables, std::set<std::string>{"packed"});
+    container.add(fatbin::elf, 75, "\177ELF, and no more");
+    EXPECT_FALSE(contents_of(container.span()));
+    EXPECT_FALSE(contents_of(std::as_bytes(std::span("some bytes"))));
+    EXPECT_FALSE(contents_of({}));
 }
 
 // ---- a difference
@@ -285,6 +326,89 @@ TEST_F(BirthsTest, BytesThatWereSpoiltOrCutShortAreRefused) {
         const bool in_words = i >= offsetof(CarriedHead, rows_hash) && i < offsetof(CarriedHead, bytes);
         EXPECT_EQ(in_words, !read(bad, nothing, carried)) << i;
     }
+}
+
+// ---- every row
+
+// A client of its own for each row: it makes an object of each type that the row needs, and sends the row once.
+struct Alone : BirthsTest {
+    sample::Arguments samples;
+    void TestBody() override {}
+
+    template <Op op, class T, class... Given> T make(Given... given) {
+        T object{};
+        EXPECT_TRUE((call<op>(&object, given...).ok())) << op_names[static_cast<std::size_t>(op)];
+        return object;
+    }
+    template <class T> T argument() {
+        if constexpr (std::is_same_v<T, CUstream>) return stream();
+        else if constexpr (std::is_same_v<T, CUgraph>) return graph();
+        else if constexpr (std::is_same_v<T, CUgraphNode>) return node(graph());
+        else if constexpr (std::is_same_v<T, CUgraphExec>) return exec(graph());
+        else if constexpr (std::is_same_v<T, CUmodule>) return module("code");
+        else if constexpr (std::is_same_v<T, CUfunction>) return function(module("code"));
+        else if constexpr (std::is_same_v<T, CUevent>) return make<cuEventCreate, CUevent>(0u);
+        else if constexpr (std::is_same_v<T, CUcontext>) return make<create_context, CUcontext>(0u, CUdevice{0});
+        else if constexpr (std::is_same_v<T, CUlinkState>) return make<link_create, CUlinkState>(ext::no_logs);
+        else if constexpr (std::is_same_v<T, cublasHandle_t>) return make<cublasCreate_v2, cublasHandle_t>();
+        else if constexpr (std::is_same_v<T, curandGenerator_t>)
+            return make<curandCreateGenerator, curandGenerator_t>(CURAND_RNG_PSEUDO_DEFAULT);
+        else if constexpr (std::is_same_v<T, CUmemoryPool>) {
+            const CUmemPoolProps what{};
+            return make<cuMemPoolCreate, CUmemoryPool>(&what);
+        } else if constexpr (std::is_same_v<T, CUlibrary>)
+            return make<load_library, CUlibrary>(static_cast<const void*>(this), std::size_t{4}, ext::no_logs);
+        else if constexpr (std::is_same_v<T, CUkernel>)
+            return make<cuLibraryGetKernel, CUkernel>(argument<CUlibrary>(), "kernel");
+        else if constexpr (std::is_integral_v<T>) return std::is_same_v<T, CUdeviceptr> ? T(world.memory) : T{0};
+        else return samples.of<T>();
+    }
+    template <Op op> bool send_it() {
+        using Arguments = typename RowOf<op>::Arguments;
+        return [&]<std::size_t... I>(std::index_sequence<I...>) {
+            return call<op>(argument<std::tuple_element_t<I, Arguments>>()...).ok();
+        }
+        (std::make_index_sequence<std::tuple_size_v<Arguments>>{});
+    }
+};
+
+struct Seen {
+    unsigned carried = 0, refused = 0;
+    std::string neither;  // the driver that only watches does not make it
+};
+// (It gives no physical memory a number, and no node a kernel.)
+template <Op op> constexpr bool it_knows =
+    op != kernel_node && !RowOf<op>::template takes<CUmemGenericAllocationHandle*>;
+template <Op op> void look_at_row(Seen& seen) {
+    constexpr Carry carry = it_knows<op> ? rule_of(op).carry : Carry::unsaid;
+    if constexpr (carry == Carry::made || carry == Carry::adds || carry == Carry::sets || carry == Carry::refused) {
+        const std::string name(op_names[static_cast<std::size_t>(op)]);
+        SCOPED_TRACE(name);
+        Alone client;
+        std::memset(client.ground.extents.locate(client.guest.offset, 64), 'c', 64);  // code
+        const bool sent = client.template send_it<op>();
+        const std::vector<Op> kept = client.kept();
+        if (!sent || std::ranges::find(kept, op) == kept.end()) {
+            seen.neither += " " + name;
+        } else if (carry == Carry::refused) {
+            const std::vector<Op> all = client.births().obstacles();
+            EXPECT_NE(std::ranges::find(all, op), all.end());
+            ++seen.refused;
+        } else if (client.births().obstacles().empty()) {
+            EXPECT_NO_FATAL_FAILURE(client.expect_the_same_again());
+            ++seen.carried;
+        }
+    }
+}
+TEST(EveryRow, ThatMakesOrChangesSomethingComesAgainOrStandsInTheWay) {
+    Seen seen;
+#define X(name, ...) look_at_row<Op::name>(seen);
+    BARCUDA_ROWS(X)
+#undef X
+    std::printf("%u rows come again, %u stand in the way. Not shown here:%s\n", seen.carried, seen.refused,
+                seen.neither.c_str());
+    EXPECT_GE(seen.carried, 80u);
+    EXPECT_GE(seen.refused, 15u);
 }
 
 }  // namespace
