@@ -212,6 +212,9 @@ void Births::note(std::span<const std::byte> body, std::span<const std::byte> an
         for (const Thing& thing : note_.ends) add_once(command.ends, life_of(thing));
     if (rule.carry == Carry::ends && command.ends.empty()) return;  // of nothing that was recorded
 
+    if (rule.carry == Carry::ends && command.ends.size() == 1 && note_.capture == 0 && forget(command.ends.front()))
+        return;
+
     numbers_ = number;
     for (const auto& [thing, whole] : note_.makes) {
         Life life{.thing = thing, .born = number, .ended = 0, .whole = life_of(whole)};
@@ -227,6 +230,7 @@ void Births::note(std::span<const std::byte> body, std::span<const std::byte> an
         if (const Number life = life_of({Sort::object, id})) all_.at(life).whole = life_of({Sort::object, whole});
     change(number, command, rule);
     if (!has(op, trait::anywhere)) add_once(command.uses, context);
+    for (const Number used : command.uses) all_.at(used).alone = false;
     if (!command.makes.empty() || command.capture != 0)
         for (Number used : command.uses)
             for (; used != 0; used = all_.at(used).whole) all_.at(used).used = number;
@@ -239,6 +243,20 @@ void Births::note(std::span<const std::byte> body, std::span<const std::byte> an
     bytes_ += command.bytes();
     commands_.emplace(number, std::move(command));
     if (bytes_ > next_look_) sweep();
+}
+
+// What was made and ended, and nothing else, was never there: memory that a program allocates and frees in a loop.
+bool Births::forget(Number life) {
+    const auto its = all_.find(life);
+    const auto born = commands_.find(its->second.born);
+    if (!its->second.alone || born == commands_.end() || born->second.makes.size() != 1 || born->second.capture != 0)
+        return false;
+    if (!born->second.changes.empty()) return false;  // a node, in a graph that may have been used with it
+    bytes_ -= born->second.bytes();
+    by_thing_.erase(its->second.thing);
+    commands_.erase(born);
+    all_.erase(its);
+    return true;
 }
 
 // What the command changes: the first object that it names, or what it maps; else its context, or the client. A change

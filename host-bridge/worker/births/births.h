@@ -129,6 +129,7 @@ class Births {
         Number born = 0, ended = 0;  // commands
         Number whole = 0;            // with which it ends
         Number used = 0;             // the last command that made or captured something with it
+        bool alone = true;           // no other command names it
     };
     struct Command {
         Birth birth;
@@ -157,6 +158,7 @@ class Births {
     bool lives(Number life) const;
     void note(std::span<const std::byte> body, std::span<const std::byte> answer);
     void change(Number number, Command& command, const Rule& rule);
+    bool forget(Number life);
     void replace(Number number, const Command& command, Number changed, std::uint8_t same);
     Needs look() const;
     void sweep();
