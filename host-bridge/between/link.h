@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "host-bridge/between/cage_order.h"
+#include "host-bridge/between/carry.h"
 #include "host-bridge/between/limits.h"
 #include "host-bridge/between/pause_states.h"
 #include "host-bridge/between/shared.h"
@@ -230,6 +231,7 @@ struct Sheet {
     // ---- link 3. A card for each GPU that the worker sees; further GPUs are not shared.
     static constexpr unsigned most_cards = 16;
     CardPlace cards[most_cards] = {};
+    CarryPlace carry = {};
     static constexpr std::uint32_t nothing = ~0u;
 };
 // Where earlier links have it.
