@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // carry.h: how a client leaves its worker, and how another worker goes on with it: what bridge and worker say to each
-// other about that. (The worker's half: worker/carry.h. docs/decisions/0080-births.md has the reasons.)
+// other about that. (docs/decisions/0080-births.md has the reasons.)
 //
 // A client is three parts, each a stream of bytes with a descriptor of its own: a pipe, a socket or a file, from where
 // it stands. They have hashes inside; a part that is cut or damaged is noticed.
@@ -10,13 +10,14 @@
 //   code     the images that births name, each once, one behind the other, in the order of births' list
 //   memory   the contents of its device memory (worker/memory_bytes.h)
 //
-// Out:  the client is `held` (pause_states.h). For `write`, the bridge first sends a Hand with each part's descriptor.
-//       Then it writes the order into the sheet (CarryPlace), and rings the client's bell, as for a pause. The worker
-//       writes births, code and memory, in this order, closes each of them, and says `done`. It stays held, whatever
-//       the result; it can be resumed, or carried again. A reader that has gone ends the attempt with an obstacle.
-//       After `write` the worker answers no request of the client for memory, until it takes commands again. So the
-//       bridge may leave the worker's own requests unanswered from before the Hands on. A request that it finds in
-//       the link after it has given up is answered as ever.
+// Out:  the client is `held` (pause_states.h). The bridge sends Hands: for `write` one with each part's descriptor, for
+//       `check` one without. Then it writes the order into the sheet (CarryPlace), and rings the client's bell, as for
+//       a pause. The worker writes births, code and memory, in this order, closes each of them when it is done, and
+//       says `done`. It stays held, whatever the result; it can be resumed, or carried again. A reader that has gone
+//       ends the attempt.
+//       From the first Hand on, until it takes commands again, the worker asks nothing, and does not answer its
+//       client's requests for memory. So the bridge may leave unanswered what the worker has asked before. If the
+//       client goes on here, the bridge answers that as ever.
 // Back: a new worker with the driver's devices of the old one, `--device-memory blocks`, and no extents of its own
 //       (Preparation::extents). The books say of the slot what they said: its extents, its pause (`held`). The bridge
 //       forgets the number of the last request, because this worker counts from 1. It writes the order `read` into the
@@ -31,25 +32,26 @@ namespace barcuda {
 
 namespace carrying {
 
-enum class Part : std::uint32_t { births, code, memory, count };
-constexpr std::string_view name_of(Part part) {
-    constexpr std::string_view names[] = {"births", "code", "memory"};
-    return part < Part::count ? names[static_cast<unsigned>(part)] : "unknown";
+enum class Which : std::uint32_t { births, code, memory, none };  // of the parts
+constexpr unsigned parts = 3;
+constexpr std::string_view name_of(Which part) {
+    constexpr std::string_view names[] = {"births", "code", "memory", "none"};
+    return part <= Which::none ? names[static_cast<unsigned>(part)] : "unknown";
 }
 
-// Bridge -> worker over the link, with a descriptor, and no answer to anything. It begins as an Answer does; no request
-// has its form or its number.
+// Bridge -> worker over the link, with the descriptor of a part, and no answer to anything. It begins as an Answer
+// does, and no request has its form. A later one of the same part takes the place of an earlier one.
 struct Hand {
     static constexpr std::uint32_t right_form = 0x646e6168;  // "hand"
     std::uint32_t form = right_form, bytes = sizeof(Hand);
     std::uint64_t number = 0;
-    Part part{};
+    Which part = Which::none;
     std::uint32_t spare = 0;
 };
 
 enum class Wanted : std::uint32_t {
     nothing,
-    check,  // say whether the client can be carried; nothing is written, and no Hand comes
+    check,  // say whether the client can be carried; nothing is written
     write,
     read  // only of a new worker, before its Assignment
 };
@@ -57,16 +59,16 @@ enum class Wanted : std::uint32_t {
 }  // namespace carrying
 
 // In the sheet (link.h): an order to carry the client, and how far it is. It is followed while the client is held. A
-// worker of an earlier link (Orders::link) follows none.
+// worker of an earlier build may follow none.
 struct CarryPlace {
     // ---- the bridge's
-    carrying::Wanted wanted{};
+    carrying::Wanted wanted = carrying::Wanted::nothing;
     std::uint32_t order = 0;  // grows with each order; stored last, with release
     // ---- the worker's
     std::uint32_t done = 0;  // the last order that was carried out or refused; stored last, with release
-    std::uint32_t able = 0;  // 1: yes. What follows is for people then, or empty
+    std::uint32_t able = 0;  // 1: yes, and what follows is empty
     char what[384] = {};     // what stands in the way, or how the attempt failed; ends with a zero
-    char cure[256] = {};     // what its user can do about it
+    char cure[256] = {};     // what its user can do about it; may be empty
     std::uint64_t births = 0, code = 0, memory = 0;  // bytes that were written or read, so far
 };
 
