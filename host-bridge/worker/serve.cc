@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/worker/serve.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <optional>
@@ -126,6 +127,7 @@ class ServeLoop {
         const bool driver_waits = hold_.driver_waits();
         if (!driver_waits) session_.launches().flush();
         reader_.flush();
+        if (residence_ && residence_->state() == Residence::State::lost) return lose(residence_->loss());
         if (const std::string& lie = reader_.lie(); !lie.empty())
             return refuse(": " + lie, "the bridge refused a malformed command: " + lie);
         if (dismissed) {
@@ -170,6 +172,15 @@ class ServeLoop {
         if (!waiter_ || gpu_works != gpu_worked_)
             waiter_.emplace(pace(gpu_works), Kicked{{}, &reader_, &session_, &hold_, residence_});
         gpu_worked_ = gpu_works;
+    }
+    // The client's memory has not come back from the store, so no command can run.
+    int lose(CUresult why) {
+        const std::string reason =
+            fmt::format("the GPU does not take back the memory that it gave to others while this program was idle: {}",
+                        session_.driver().error_name(why));
+        log::error("{}", reason);
+        end_session(status_, BARCUDA_STATE_DEAD, why, (reason + "; start the program again").c_str());
+        return 1;
     }
     int refuse(const std::string& what, const std::string& told) {
         log::error("the client broke the protocol{}", what);

@@ -389,7 +389,7 @@ class Memory : public Residence::Memory {
         card.note_out(moved,
                       Os::now() - begun - growing_);  // room is prepared once, and later moves do not wait for it
     }
-    bool bring_back(std::size_t which) override {
+    CUresult bring_back(std::size_t which) override {
         const std::lock_guard lock(mutex);
         const std::uint64_t begun = Os::now();
         Promise& card = cards_[which];
@@ -407,9 +407,10 @@ class Memory : public Residence::Memory {
         const std::uint64_t left = held();
         card.set_out(left);
         card.note_back(before - left, Os::now() - begun);
-        if (std::exchange(told_, r != CUDA_SUCCESS) != (r != CUDA_SUCCESS) && r != CUDA_SUCCESS)
+        const bool waits = r == CUDA_ERROR_OUT_OF_MEMORY;
+        if (!std::exchange(told_, waits) && waits)
             log::warn("{} MiB of memory do not come back to the GPU yet: {}", left >> 20, real.error_name(r));
-        return r == CUDA_SUCCESS;
+        return r;
     }
     void forget(std::uint64_t block) {
         const std::uint64_t held = store_.held(block);

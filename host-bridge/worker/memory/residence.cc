@@ -35,7 +35,8 @@ constexpr Successors table[] = {
     {"leaving", bit(State::resident) | bit(State::outside)},
     {"outside", bit(State::resident) | bit(State::waiting)},  // resident: all of it was freed
     {"waiting", bit(State::resident) | bit(State::outside) | bit(State::returning)},
-    {"returning", bit(State::resident) | bit(State::waiting)},
+    {"returning", bit(State::resident) | bit(State::waiting) | bit(State::lost)},
+    {"lost", 0},
 };
 static_assert(std::size(table) == static_cast<std::size_t>(State::count));
 
@@ -59,6 +60,7 @@ bool Residence::is_out() const {
 }
 
 bool Residence::go_on() {
+    if (state_ == State::lost) return true;
     obey();
     switch (state_) {
         case State::leaving: return true;
@@ -73,6 +75,7 @@ bool Residence::go_on() {
 // ---- orders
 
 void Residence::obey() {
+    if (state_ == State::lost) return;
     bool some = false;
     for (Promise& card : cards_) {  // what is not used needs no wait
         if (card.is_pressed()) some |= card.give_back();
@@ -211,12 +214,17 @@ bool Residence::may_come_back() {
 bool Residence::come_back() {
     if (!is_out()) return true;
     become(State::returning);
-    bool all = true;
-    for (std::size_t i = 0; i < cards_.size() && all; ++i)
-        if (cards_[i].out() != 0) all = memory_.bring_back(i);
-    if (all) {
+    CUresult r = CUDA_SUCCESS;
+    for (std::size_t i = 0; i < cards_.size() && r == CUDA_SUCCESS; ++i)
+        if (cards_[i].out() != 0) r = memory_.bring_back(i);
+    if (r == CUDA_SUCCESS) {
         vain_returns_ = 0;
         return true;
+    }
+    if (r != CUDA_ERROR_OUT_OF_MEMORY) {
+        loss_ = r;
+        become(State::lost);
+        return false;
     }
     become(State::waiting);
     next_return_ = Os::now() + until_there_is_room;
@@ -226,7 +234,7 @@ bool Residence::come_back() {
 }
 
 void Residence::rest() {
-    if (state_ == State::waiting || state_ == State::leaving) return;
+    if (state_ == State::waiting || state_ == State::leaving || state_ == State::lost) return;
     bool much = false;
     for (Promise& card : cards_) {
         card.rests_since(Os::now());

@@ -9,6 +9,7 @@
 //   waiting    there is a command, and the client lacks memory for it: what is outside, or what the command allocates.
 //              The bridge knows of the wish
 //   returning  the wish was granted, and the memory is on its way back
+//   lost       the GPU does not take it back, by an error that is no lack of room: no command can run any more
 //
 // The GPU may wait for a command that the worker does not take. So `leaving` ends after a short time; then the worker
 // takes commands for a moment, and tries again for longer. An order has no end: it stands until the bridge lifts it.
@@ -25,7 +26,7 @@ namespace barcuda {
 
 class Residence {
   public:
-    enum class State : std::uint8_t { resident, leaving, outside, waiting, returning, count };
+    enum class State : std::uint8_t { resident, leaving, outside, waiting, returning, lost, count };
     static std::string_view name(State state);
     static bool permits(State from, State to);
 
@@ -36,8 +37,9 @@ class Residence {
         virtual bool quiet() = 0;
         // Moves `bytes` of this card's blocks, or a little more, to the store; or as many as may leave and have room.
         virtual void put_out(std::size_t card, std::uint64_t bytes) = 0;
-        // Moves everything back. False: not all of it; the card has no room at the moment.
-        virtual bool bring_back(std::size_t card) = 0;
+        // Moves everything back. After an error, some of it may be back. Out of memory: the card has no room at the
+        // moment.
+        virtual CUresult bring_back(std::size_t card) = 0;
         // The card and the bytes that the last command lacked; no bytes: it lacked none.
         struct Lack {
             std::size_t card = 0;
@@ -79,6 +81,8 @@ class Residence {
     void rest();
 
     State state() const { return state_; }
+    // Why the client's memory does not come back, once the state is `lost`. The session has to end.
+    CUresult loss() const { return loss_; }
     bool waits() const { return state_ == State::leaving || state_ == State::waiting; }
 
   private:
@@ -101,6 +105,7 @@ class Residence {
     const std::span<Promise> cards_;
     Memory& memory_;
     State state_ = State::resident;
+    CUresult loss_ = CUDA_SUCCESS;
     bool refused_ = false;  // the command is to find no memory
     Memory::Lack lack_;     // of the command that waits
     // Nanoseconds, and times of the monotonic clock

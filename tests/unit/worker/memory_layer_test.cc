@@ -513,6 +513,33 @@ TEST_F(MemoryLayerOfACard, WhatIsFreedWhileItIsOutIsForgotten) {
     EXPECT_EQ(0u, place.out);
     EXPECT_TRUE(residence()->begin());
 }
+TEST_F(MemoryLayerOfACard, AGpuThatTakesNothingBackIsNoFullCard) {
+    static CUresult answer;
+    table = below();  // from here on with a GPU that fails
+    table.cuMemcpyHtoDAsync_v2 = [](CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
+        return answer != CUDA_SUCCESS ? answer : below().cuMemcpyHtoDAsync_v2(to, from, bytes, stream);
+    };
+    allocate_in_blocks(table, *this, *this, {&place, 1});
+    for (const auto& [error, state] : {std::pair{CUDA_ERROR_OUT_OF_MEMORY, Residence::State::waiting},
+                                       {CUDA_ERROR_ILLEGAL_ADDRESS, Residence::State::lost}}) {
+        answer = CUDA_SUCCESS;
+        const CUdeviceptr p = allocate(10 * mib);
+        order(0);
+        EXPECT_EQ(10 * mib, place.out);
+        answer = error;
+        EXPECT_FALSE(residence()->begin());
+        EXPECT_EQ(state, residence()->state());
+        EXPECT_EQ(10 * mib, place.out) << "it is where it was";
+        answer = CUDA_SUCCESS;
+        while (residence()->state() == Residence::State::waiting) residence()->stops();
+        OK(table.cuMemFree_v2(p));
+    }
+    EXPECT_EQ(CUDA_ERROR_ILLEGAL_ADDRESS, residence()->loss());
+    place.store_pressed = 1;
+    table = below();
+    allocate_in_blocks(table, *this, *this, {&place, 1});  // the store's room has ended with that process
+    files = 0;
+}
 TEST_F(MemoryLayerOfACard, WhatHasNoPromiseIsNotAllocated) {
     promises = false;
     CUdeviceptr p = 0;

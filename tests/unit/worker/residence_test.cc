@@ -35,12 +35,14 @@ struct ResidenceTest : testing::Test, Residence::Memory {
         card.set_out(card.out() + moved);
         card.set_fixed(shared);
     }
-    bool bring_back(std::size_t) override {
+    CUresult gpu = CUDA_SUCCESS;  // its answer, where it has room
+    CUresult bring_back(std::size_t) override {
         EXPECT_TRUE(card.fits(card.out()));
-        if (!has_room) return false;
+        if (!has_room) return CUDA_ERROR_OUT_OF_MEMORY;
+        if (gpu != CUDA_SUCCESS) return gpu;
         card.take(card.out());
         card.set_out(0);
-        return true;
+        return CUDA_SUCCESS;
     }
     Lack lacks() override { return lack; }
     void forget_lack() override { lack = {}; }
@@ -267,6 +269,21 @@ TEST_F(ResidenceTest, AndThePromiseIsGivenBackIfThatLasts) {
     has_room = true;
     while (residence.stops()) EXPECT_EQ(State::waiting, residence.state());
     EXPECT_TRUE(works());
+}
+TEST_F(ResidenceTest, AGpuThatTakesNothingBackEndsTheWait) {
+    have(1000 * mib);
+    place.keep = 0;
+    residence.stops();
+    gpu = CUDA_ERROR_ECC_UNCORRECTABLE;
+    EXPECT_FALSE(residence.begin());
+    EXPECT_EQ(State::lost, residence.state());
+    EXPECT_EQ(CUDA_ERROR_ECC_UNCORRECTABLE, residence.loss());
+    place.keep = CardPlace::unlimited;
+    EXPECT_TRUE(residence.stops()) << "no command can run";
+    residence.obey();
+    residence.rest();
+    EXPECT_EQ(State::lost, residence.state());
+    EXPECT_EQ(1000 * mib, place.out);
 }
 TEST_F(ResidenceTest, AReturnThatIsRefusedIsWishedForAgain) {
     have(1000 * mib);
