@@ -19,15 +19,14 @@ namespace {
 constexpr unsigned lock_within_ms = 2000;
 constexpr std::uint64_t first_attempt = 100'000'000, between_attempts = 20'000'000;  // ns
 
-// Only later commands of the client end a capture; and meanwhile nothing says whether the GPU has work.
+}  // namespace
+
 bool captures(Session& session) {
     bool any = false;
     if (session.streams().has_captured())
         session.handles().each<CUstream>([&](CUstream s) { any = any || session.streams().capturing(s); });
     return any;
 }
-
-}  // namespace
 
 bool Hold::look() {
     if (observe(orders_.order) != seen_) begin();

@@ -16,6 +16,10 @@ namespace barcuda {
 
 class Session;
 
+// A stream is in a capture. Only later commands of the client end one; and meanwhile nothing says whether the GPU has
+// work. So the worker takes commands until it has ended.
+bool captures(Session& session);
+
 class Hold {
   public:
     Hold(Session& session, Sheet& sheet) : session_(session), orders_(sheet.orders) {}

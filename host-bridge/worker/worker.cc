@@ -29,6 +29,7 @@
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cage/mapper.h"
 #include "host-bridge/worker/channel.h"
+#include "host-bridge/worker/hold.h"
 #include "host-bridge/worker/layers.h"
 #include "host-bridge/worker/memory/layer.h"
 #include "host-bridge/worker/quota/quota.h"
@@ -119,6 +120,7 @@ struct SessionsWork : GpuWork {
     bool idle() override { return session.deferred().check_idle(); }
     bool may_capture() override { return session.streams().has_captured(); }
     bool quiet() override { return session.quiet(); }
+    bool captures() override { return barcuda::captures(session); }
     Session& session;
 };
 

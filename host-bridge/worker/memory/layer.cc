@@ -341,6 +341,7 @@ class Memory : public Residence::Memory {
 
     // ---- moves (residence.h)
     bool quiet() override { return work_.quiet(); }
+    bool captures() override { return work_.captures(); }
     Lack lacks() override {
         if (promised_.lacks().bytes == 0) return drivers_lack_;
         return {static_cast<std::size_t>(promised_.lacks().device), promised_.lacks().bytes};

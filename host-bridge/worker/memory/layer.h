@@ -21,6 +21,7 @@ struct GpuWork {
     virtual bool may_capture() = 0;  // a stream may be in a capture, which a wait for its context would spoil
     // The GPU has done everything, and what had to wait for that is done, too.
     virtual bool quiet() { return idle(); }
+    virtual bool captures() { return may_capture(); }  // a stream is in a capture, which only later commands end
 };
 
 // From now on, for the rest of this process. `cards`: places in the sheet, for each device, if the client shares cards.

@@ -17,6 +17,7 @@ constexpr std::uint64_t ms = 1'000'000;
 // How long the worker waits for the GPU before it takes commands again: at first, and at most. In between it takes
 // commands for a quarter of that time: a client that always has work must come to an end of it at some time.
 constexpr std::uint64_t first_attempt = 100 * ms, longest_attempt = 6'400 * ms;
+constexpr std::uint64_t in_a_capture = 20 * ms;  // between two attempts
 // An order that could not be carried out as a whole: memory is shared with another process, or the store is full.
 constexpr std::uint64_t until_more_may_leave = 1'000 * ms;
 // Memory that others have taken from the card though it was promised.
@@ -94,9 +95,11 @@ void Residence::obey() {
         attempt_ends_ = now + attempt_;
         become(State::leaving);
     }
-    if (memory_.quiet()) return leave();
-    if (state_ != State::leaving || now < attempt_ends_) return;
-    next_attempt_ = now + attempt_ / 4;
+    const bool captures = memory_.captures();
+    if (!captures && memory_.quiet()) return leave();
+    if (state_ != State::leaving || (!captures && now < attempt_ends_)) return;
+    if (captures) attempt_ /= 2;  // the next attempt is as long as this one was to be
+    next_attempt_ = now + (captures ? in_a_capture : attempt_ / 4);
     become(State::resident);
 }
 

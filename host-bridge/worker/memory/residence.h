@@ -12,7 +12,7 @@
 //   lost       the GPU does not take it back, by an error that is no lack of room: no command can run any more
 //
 // The GPU may wait for a command that the worker does not take. So `leaving` ends after a short time; then the worker
-// takes commands for a moment, and tries again for longer. An order has no end: it stands until the bridge lifts it.
+// takes commands for a moment, and tries again for longer. In a capture it takes commands at once. An order has no end: it stands until the bridge lifts it.
 #pragma once
 #include <cuda.h>
 
@@ -35,6 +35,8 @@ class Residence {
         virtual ~Memory() = default;
         // The GPU has done all of the client's work.
         virtual bool quiet() = 0;
+        // A stream is in a capture: only later commands end it, and nothing leaves before.
+        virtual bool captures() = 0;
         // Moves `bytes` of this card's blocks, or a little more, to the store; or as many as may leave and have room.
         virtual void put_out(std::size_t card, std::uint64_t bytes) = 0;
         // Moves everything back. After an error, some of it may be back. Out of memory: the card has no room at the

@@ -22,15 +22,16 @@ struct ResidenceTest : testing::Test, Residence::Memory {
     Residence residence{cards, *this};
 
     // ---- the GPU and the store
-    bool is_quiet = true, has_room = true;
+    bool is_quiet = true, has_room = true, in_capture = false;
     std::uint64_t store = 10'000 * mib, shared = 0;
     unsigned looks = 0, shrunk = 0;
     Lack lack;
     bool quiet() override { return is_quiet; }
+    bool captures() override { return in_capture; }
     void put_out(std::size_t, std::uint64_t bytes) override {
         const std::uint64_t most = std::min(card.on_card() - shared, store - card.out());
         const std::uint64_t moved = std::min((bytes + 63 * mib) / (64 * mib) * 64 * mib, most);
-        EXPECT_TRUE(is_quiet);
+        EXPECT_TRUE(is_quiet && !in_capture);
         card.give(moved);
         card.set_out(card.out() + moved);
         card.set_fixed(shared);
@@ -158,6 +159,34 @@ TEST_F(ResidenceTest, WhileWorkLastsCommandsAreTakenNowAndThen) {
     is_quiet = true;
     while (residence.state() != State::outside) residence.stops();
     EXPECT_EQ(0u, place.holds);
+}
+TEST_F(ResidenceTest, ACaptureIsNeitherHeldUpNorTouchedAndTheOrderStands) {
+    have(1000 * mib);
+    in_capture = true;
+    place.keep = 0;
+    for (is_quiet = false;; is_quiet = true) {
+        EXPECT_FALSE(residence.stops()) << "only commands end it";
+        EXPECT_EQ(State::resident, residence.state());
+        EXPECT_EQ(1000 * mib, place.on_card);
+        EXPECT_TRUE(works());
+        if (is_quiet) break;
+    }
+    in_capture = false;
+    is_quiet = false;
+    while (!residence.stops()) EXPECT_TRUE(works());
+    EXPECT_EQ(State::leaving, residence.state()) << "it waits for work as before";
+    is_quiet = true;
+    EXPECT_FALSE(residence.stops());
+    EXPECT_EQ(State::outside, residence.state());
+    EXPECT_EQ(0u, place.holds);
+}
+TEST_F(ResidenceTest, AClientThatRestsInACaptureKeepsItsMemory) {
+    have(1000 * mib);
+    in_capture = true;
+    place.keep = 0;
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(residence.stops());
+    EXPECT_EQ(1000 * mib, place.on_card);
+    EXPECT_FALSE(residence.waits());
 }
 TEST_F(ResidenceTest, AnOrderThatIsLiftedIsForgotten) {
     have(1000 * mib);
@@ -471,6 +500,7 @@ TEST_F(ResidenceTest, ARandomBridgeLosesNoMemory) {
     for (int step = 0; step < 100'000 && !HasFailure(); ++step) {
         answers = random() % 2;
         is_quiet = random() % 4 != 0;
+        in_capture = random() % 8 == 0;
         has_room = random() % 8 != 0;
         shared = random() % 4 ? 0 : std::min<std::uint64_t>(card.on_card(), 64 * mib);
         room = random() % 2 ? 10'000 * mib : 500 * mib;

@@ -21,6 +21,7 @@ namespace {
 struct Away : Residence::Memory {
     CUresult gpu = CUDA_SUCCESS;
     bool quiet() override { return true; }
+    bool captures() override { return false; }
     void put_out(std::size_t, std::uint64_t) override {}
     CUresult bring_back(std::size_t) override { return gpu; }
     Lack lacks() override { return {}; }
