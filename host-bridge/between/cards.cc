@@ -206,12 +206,14 @@ Claim::Claim(Member& member, const residency::Policy& policy, const Uuid& uuid, 
     auto at = std::ranges::find_if(cards, [&](const Card& c) { return c.known && c.uuid == uuid; });
     if (at == std::end(cards)) {
         at = std::ranges::find_if(cards, [](const Card& c) { return !c.known; });
-        if (at == std::end(cards)) return;
+        full_ = at == std::end(cards);
+        if (full_) return;
         at->uuid = uuid;
         at->known = 1;
     }
     card_ = &*at;
-    if (!restore()) card_ = nullptr;
+    full_ = !restore();
+    if (full_) card_ = nullptr;
 }
 
 Claim::~Claim() {
@@ -219,9 +221,10 @@ Claim::~Claim() {
     std::erase(member_.claimed_, row_);
     const Member::Locked locked(member_);
     if (!locked || !is_own(*row_)) return;
+    const bool means_nothing = own_.promised == 0 && own_.wanted == 0;  // to others
     card_->stirred = 1;
     row_->member = 0;
-    member_.call_all();
+    if (!means_nothing) member_.call_all();
     card_->stirred = 0;
 }
 
@@ -232,9 +235,10 @@ bool Claim::restore() {
     if (card_->uuid != uuid_) card_->uuid = uuid_;
     if (!row_ || !is_own(*row_)) {
         Row* row = std::ranges::find_if(card_->rows, [this](const Row& r) { return is_own(r); });
-        if (row == std::end(card_->rows))
+        if (row == std::end(card_->rows)) {
+            if (!may_take_row()) return false;
             row = std::ranges::find_if(card_->rows, [](const Row& r) { return r.member == 0; });
-        if (row == std::end(card_->rows)) return false;
+        }
         std::erase(member_.claimed_, row_);
         member_.claimed_.push_back(row_ = row);
         if (row_->member == 0) row_->keep = residency::unlimited;
@@ -245,6 +249,21 @@ bool Claim::restore() {
         row_->member = member_.number_ + 1;
     }
     return true;
+}
+
+// Needs the lock. True: there is a free one.
+bool Claim::may_take_row() const {
+    std::size_t rows[most_members] = {}, free = 0;
+    for (const Row& row : card_->rows) {
+        const std::uint32_t m = row.member;
+        if (m == 0) ++free;
+        else if (m <= most_members) ++rows[m - 1];
+    }
+    std::size_t kept = 0;  // for other bridges
+    for (std::uint32_t i = 0; i < most_members; ++i)
+        if (i != member_.number_) kept += rows_of_each - std::min(rows_of_each, rows[i]);
+    const std::size_t mine = rows[member_.number_];
+    return free != 0 && (mine < rows_of_each || mine - rows_of_each + kept < free);
 }
 
 namespace {

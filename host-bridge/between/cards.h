@@ -66,6 +66,9 @@ using residency::Time;
 using turns::Uuid;
 
 constexpr std::size_t most_members = 64, most_clients = 256, most_cards = 16;
+// Rows of a card that are kept for each bridge. Of the others a bridge takes no more than it leaves: so no guest can
+// fill the book with its clients.
+constexpr std::size_t rows_of_each = 2;
 // A context, and what the driver takes for itself.
 constexpr Bytes usual_reserve = (512ull + 256) << 20;
 
@@ -153,7 +156,7 @@ struct Measured {
     Bytes reserve = usual_reserve;
 };
 
-// A client of this bridge at one card.
+// A client of this bridge at one card. One that has nothing there, and wants nothing, needs no row.
 class Claim {
   public:
     struct Terms {
@@ -165,7 +168,8 @@ class Claim {
           Bytes promised = 0, Bytes out = 0);
     ~Claim();
     Claim(const Claim&) = delete;
-    explicit operator bool() const { return card_; }  // false: the book is full, or locked
+    explicit operator bool() const { return card_; }  // false: the book is locked, or
+    bool found_it_full() const { return full_; }      // it has no row for one more client of this bridge
 
     enum class Answer : std::uint8_t { granted, waits, refused };
     // Asks for `more` bytes. The caller repeats this, with new measurements, until the answer is granted or refused.
@@ -190,6 +194,7 @@ class Claim {
 
   private:
     bool restore();
+    bool may_take_row() const;
     void write();
     std::vector<residency::Client> snapshot(std::vector<Row*>& rows, Time now, Bytes size) const;
     residency::Decision decide(std::vector<Row*>& rows, const Measured& measured, Time now, bool asks);
@@ -203,6 +208,7 @@ class Claim {
     const std::uint32_t slot_;
     Card* card_ = nullptr;
     Row* row_ = nullptr;
+    bool full_ = false;
     residency::Client own_;  // but `keep` and `told`, which are the book's
     Time look_ = residency::never;
 };

@@ -181,6 +181,12 @@ void CardsDesk::follow(Time now) {
             case Residents::News::waits:
                 log::debug("cards: channel {} waits for {}", news.slot, text(news.bytes));
                 break;
+            case Residents::News::lacks_row:
+                log::warn(
+                    "cards: channel {}: it gets no device memory until another program of this guest has ended: the "
+                    "book of cards keeps its other rows for other bridges (user {}, program {})",
+                    news.slot, client->record.user, client->record.program);
+                break;
             case Residents::News::refused:
                 log::warn(
                     "cards: channel {}: {} of device memory refused after {:.1f} s: the card has no room, and no other "

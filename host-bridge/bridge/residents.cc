@@ -54,6 +54,7 @@ struct Residents::One {
         const KeptResident& its_record, Twice<KeptResident>* its_book)
         : slot(its_slot), place(its_place), card(its_card), terms(its_terms), record(its_record), book(its_book) {}
     bool answered(std::uint32_t wish) const { return wish == record.granted || wish == record.refused; }
+    bool has_something() const { return record.promised != 0 || record.out != 0; }
 
     const std::uint32_t slot;
     CardPlace& place;
@@ -61,7 +62,8 @@ struct Residents::One {
     Claim::Terms terms;
     KeptResident record;
     Twice<KeptResident>* const book;  // null: nowhere
-    std::unique_ptr<Claim> claim{};   // null: the book was full, or locked
+    std::unique_ptr<Claim> claim{};   // null: it has nothing and wants nothing, or the book was full, or locked
+    bool lacks_row = false;           // the book was full
     Time idle_since = 0;
     Bytes moved_out = 0;  // as the worker said when it was last looked at
     Bytes moved = 0;      // both ways, when the speed was last measured,
@@ -134,7 +136,8 @@ void Residents::restore(std::uint32_t slot, Sheet& sheet, const std::vector<int>
 // A row that is not claimed would be dropped, though its client lives: so all are claimed first. The book may be
 // locked.
 void Residents::all_are_back() {
-    const bool all = std::ranges::all_of(all_, [this](auto& entry) { return ready(*entry.second); });
+    const bool all = std::ranges::all_of(
+        all_, [this](auto& entry) { return !entry.second->has_something() || ready(*entry.second); });
     claims_again_ = !all;
     if (all) book_.drop_unclaimed();
 }
@@ -146,7 +149,7 @@ void Residents::begin(std::uint32_t slot, std::size_t place, Sheet& sheet, int c
     one = std::make_unique<One>(slot, sheet.cards[place], card, terms, kept,
                                 kept_.empty() ? nullptr : &kept_[slot][place]);
     write_down(*one);
-    ready(*one);
+    if (one->has_something()) ready(*one);
     one->moved_out = observe(one->place.moved_out);
     put(one->place.promised, one->record.promised);
     put(one->place.keep, CardPlace::unlimited);
@@ -156,13 +159,22 @@ void Residents::begin(std::uint32_t slot, std::size_t place, Sheet& sheet, int c
     look_at_ = 0;
 }
 
+// Rows are few: one that has nothing there, and waits for nothing, has none.
+bool Residents::needs_row(const One& one, const Seen& seen) const {
+    return one.has_something() || (seen.needs != 0 && !one.answered(seen.wish)) ||
+           std::min(seen.out, facts_.room(one.slot)) != 0;
+}
+
 // Whether it has a row in the book.
 bool Residents::ready(One& one) {
-    if (one.claim && *one.claim) return true;
-    one.claim = std::make_unique<Claim>(book_, policy_, cards_[static_cast<std::size_t>(one.card)].uuid, one.slot,
-                                        one.terms, one.record.promised, one.record.out);
-    if (!*one.claim) one.claim.reset();
-    return one.claim != nullptr;
+    if (one.claim) return true;
+    auto claim = std::make_unique<Claim>(book_, policy_, cards_[static_cast<std::size_t>(one.card)].uuid, one.slot,
+                                         one.terms, one.record.promised, one.record.out);
+    one.lacks_row = claim->found_it_full();
+    if (!*claim) return false;
+    one.claim = std::move(claim);
+    one.idle_since = 0;  // as the claim begins
+    return true;
 }
 
 void Residents::write_down(One& one) {
@@ -230,16 +242,32 @@ std::vector<Residents::News> Residents::look(Time now) {
 
 void Residents::look(One& one, Time now, bool called, std::vector<News>& news) {
     const Seen seen(one.place);
+    measure(one, seen);
+    if (!needs_row(one, seen)) {
+        answer(one, seen, now, called, news);
+        one.claim.reset();
+        put(one.place.pressed, 0u);
+        put(one.place.may_have, may_have(one.card));
+        return;
+    }
+    const bool lacked_row = one.lacks_row;
     if (!ready(one)) {  // the book is locked or full: its wishes wait, and their time runs
-        const bool wishes = seen.needs != 0 && !one.answered(seen.wish);
-        if (wishes) answer(one, seen, now, called, news);
+        if (one.lacks_row && !lacked_row) news.push_back({News::lacks_row, one.slot, seen.needs, 0});
+        answer(one, seen, now, called, news);
         return;
     }
     if (seen.idle_since != one.idle_since) {
         one.idle_since = seen.idle_since;
         one.claim->rests(std::min(seen.idle_since, now));
     }
-    // The last moves say what the next ones take. A client's first moves wait for fresh memory of the host.
+    settle(one, seen, now);
+    answer(one, seen, now, called, news);
+    order(one, seen, now, news);
+    look_at_ = std::min(look_at_, one.claim->waits() ? std::max(one.claim->look(), now + residency::ms) : look_at_);
+}
+
+// The last moves say what the next ones take. A client's first moves wait for fresh memory of the host.
+void Residents::measure(One& one, const Seen& seen) {
     const Bytes moved = seen.moved_out + seen.moved_back;
     const Bytes more = minus(moved, one.moved);
     const Time took = minus(seen.moving, one.moving);
@@ -250,10 +278,6 @@ void Residents::look(One& one, Time now, bool called, std::vector<News>& news) {
         one.moved = moved;
         one.moving = seen.moving;
     }
-    settle(one, seen, now);
-    answer(one, seen, now, called, news);
-    order(one, seen, now, news);
-    look_at_ = std::min(look_at_, one.claim->waits() ? std::max(one.claim->look(), now + residency::ms) : look_at_);
 }
 
 // Takes away what the worker no longer holds; not while it has a grant that it has not used.

@@ -67,9 +67,9 @@ class Residents {
     void change(std::uint32_t slot, const cards::Claim::Terms& terms);
 
     struct News {
-        enum What { wake, waits, refused } what;
+        enum What { wake, waits, refused, lacks_row } what;
         std::uint32_t slot;
-        Bytes bytes;  // that it lacks, for the last two
+        Bytes bytes;  // that it lacks, except for `wake`
         Time waited;
     };
     // Follows all places, and answers wishes. `wake`: the worker of that slot has something to read.
@@ -103,7 +103,9 @@ class Residents {
     void settle(One& one, const Seen& seen, Time now);
     void answer(One& one, const Seen& seen, Time now, bool called, std::vector<News>& news);
     void order(One& one, const Seen& seen, Time now, std::vector<News>& news);
+    bool needs_row(const One& one, const Seen& seen) const;
     bool ready(One& one);
+    void measure(One& one, const Seen& seen);
     void write_down(One& one);
     cards::Measured measured(const One& one) const;
     void note_use(Time now);

@@ -216,11 +216,24 @@ TEST_F(Cards, HaveRoomForSoManyBridgesAndClients) {
     all.pop_back();
     EXPECT_THAT(Member().join(path, 3).text(), IsEmpty());
     std::vector<std::unique_ptr<Claim>> claims;
-    for (std::uint32_t i = 0; i < most_clients; ++i)
-        ASSERT_TRUE(*claims.emplace_back(std::make_unique<Claim>(a, policy, gpu, i, Claim::Terms{})));
-    EXPECT_FALSE(claim(b));
-    claims.pop_back();
-    EXPECT_TRUE(claim(b));
+    // One bridge has many clients, another one after the other: each bridge still finds rows, whoever comes first.
+    const auto fill = [&](Member& bridge) {
+        for (std::uint32_t slot = 0;; ++slot) {
+            claims.push_back(std::make_unique<Claim>(bridge, policy, gpu, slot, Claim::Terms{}));
+            if (*claims.back()) continue;
+            EXPECT_TRUE(claims.back()->found_it_full());
+            claims.pop_back();
+            return slot;
+        }
+    };
+    const std::uint32_t first = fill(a);
+    EXPECT_GT(first, 60u);
+    EXPECT_LT(first, 80u);
+    EXPECT_GT(fill(b), first / 3) << "it leaves some to each that comes later";
+    for (const auto& bridge : all) EXPECT_GE(fill(*bridge), rows_of_each);
+    EXPECT_LE(claims.size(), most_clients);
+    claims.erase(claims.begin());
+    EXPECT_TRUE(claim(b)) << "what one gives up others may take";
 }
 
 // ---- the end of a bridge

@@ -136,6 +136,52 @@ TEST_F(ResidentsTest, TakeNothingFromAWorkerThatHasNotUsedItsGrant) {
     EXPECT_EQ(promised(), 60 * MiB);
 }
 
+// The rows of the book are few, and each guest has a part of them.
+TEST_F(ResidentsTest, TakeARowForAClientThatHasSomethingOrWaits) {
+    const auto rows = [this] {
+        return std::ranges::count_if(a.book.book()->cards[0].rows,
+                                     [](const cards::Row& row) { return row.member != 0; });
+    };
+    admit(a, 0);
+    look(a);
+    EXPECT_EQ(rows(), 0);
+    gets(a, 0, 100 * MiB);
+    EXPECT_EQ(rows(), 1);
+    a.place(0).holds = 0;
+    a.place(0).pressed = 1;
+    look(a);
+    look(a);
+    EXPECT_EQ(rows(), 0);
+    EXPECT_EQ(a.place(0).pressed, 0u);
+    EXPECT_EQ(a.place(0).keep, CardPlace::unlimited);
+    gets(a, 0, 100 * MiB);
+    EXPECT_EQ(promised(), 100 * MiB);
+    EXPECT_EQ(rows(), 1);
+}
+
+TEST_F(ResidentsTest, SayOnceThatAGuestHasUsedUpItsRows) {
+    std::vector<std::unique_ptr<Claim>> others;
+    for (std::uint32_t slot = 10;; ++slot) {
+        others.push_back(std::make_unique<Claim>(a.book, policy, gpu, slot, Claim::Terms{}));
+        if (!*others.back()) break;
+    }
+    admit(a, 0);
+    admit(b, 0);
+    wish(a, 0, 100 * MiB);
+    look(a);
+    EXPECT_THAT(a.news, Contains(Is(Residents::News::lacks_row, 0)));
+    EXPECT_FALSE(granted(a, 0));
+    gets(b, 0, 100 * MiB);  // another guest does not pay
+    now += second;
+    look(a);
+    EXPECT_THAT(a.news, IsEmpty()) << "once";
+    now += policy.rules().wait;
+    look(a);
+    EXPECT_TRUE(refused(a, 0));
+    others.clear();
+    gets(a, 0, 100 * MiB);
+}
+
 TEST_F(ResidentsTest, AnswerAWishOnce) {
     admit(a, 0);
     wish(a, 0, 10 * MiB);
