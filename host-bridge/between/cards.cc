@@ -36,7 +36,7 @@ constexpr std::uint64_t lock_of(std::uint32_t number) { return 1 + number; }
 // The book's lock. What others did before it is seen after it: the kernel's lock orders both.
 class Member::Locked {
   public:
-    explicit Locked(const Member& member) : member_(member), held_(take()) {}
+    explicit Locked(Member& member) : member_(member), held_(take()) {}
     ~Locked() {
         if (!held_) return;
         os::lock_byte(member_.fd(), book_lock, os::Lock::none, os::Holder::open_file);
@@ -46,20 +46,25 @@ class Member::Locked {
     explicit operator bool() const { return held_; }
 
   private:
-    // False: another process keeps it. The bridge has other clients to serve.
+    // False: another process keeps it. The bridge has other clients to serve: it waits once, and as long as that
+    // process keeps the lock, each later attempt is a single one.
     bool take() const {
         constexpr std::uint64_t patience = 50'000'000;
         for (const std::uint64_t begun = Os::now();;) {
             if (stage) stage->wants_lock();
             const int e = os::lock_byte(member_.fd(), book_lock, os::Lock::exclusive, os::Holder::open_file);
-            if (e == 0) return true;
-            if (e != EAGAIN) return false;
+            if (e == 0) member_.locked_out_ = false;
+            if (e != EAGAIN) return e == 0;
             if (stage) stage->finds_it_locked();
-            else if (Os::now() - begun > patience) return false;
+            else if (member_.locked_out_) return false;
+            else if (Os::now() - begun > patience) break;
             else sched_yield();
         }
+        ++member_.vain_waits_;
+        member_.locked_out_ = true;
+        return false;
     }
-    const Member& member_;
+    Member& member_;
     const bool held_;
 };
 

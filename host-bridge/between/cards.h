@@ -129,6 +129,11 @@ class Member {
     static constexpr std::uint64_t usual_sleep = 100'000'000;
     void call_own();  // ends that sleep, from another thread of this bridge
 
+    // Another process has kept the book's lock for longer than this bridge waits for it, and still did at the last
+    // attempt. How often that has begun.
+    bool is_locked_out() const { return locked_out_; }
+    unsigned vain_waits() const { return vain_waits_; }
+
     // What all clients of a card are promised together, as the book says. Takes no lock.
     Bytes promised(const Uuid& card) const;
 
@@ -144,6 +149,8 @@ class Member {
     File file_;
     Book* book_ = nullptr;
     std::uint32_t number_ = 0;
+    bool locked_out_ = false;
+    unsigned vain_waits_ = 0;
     bool complete_ = false;  // each row of this bridge is claimed, or a lie
     std::vector<const Row*> claimed_;
 };

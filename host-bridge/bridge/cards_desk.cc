@@ -196,6 +196,10 @@ void CardsDesk::follow(Time now) {
         }
     }
     if (residents_->any_waits()) ask_for_use(now);
+    if (const bool locked = book_.is_locked_out(); std::exchange(told_locked_, locked) != locked) {
+        if (locked) log::warn("the file of cards: another process holds its lock, and clients of all bridges wait");
+        else log::info("the file of cards: its lock is free again");
+    }
     monitor_.show();
 }
 

@@ -119,6 +119,7 @@ class CardsDesk {
     std::optional<Residents> residents_;
     BookListener listener_;
     Loop::Watch on_call_, on_room_;
+    bool told_locked_ = false;                               // that another process holds the book's lock
     residency::Time asked_for_use_ = 0, store_pressed_ = 0;  // since; 0: it is not
 };
 

@@ -198,6 +198,7 @@ def test_a_lock_that_is_held_costs_others_time_alone(card):
         fcntl.fcntl(book, 37, lock)  # F_OFD_SETLK: as a bridge that stands still
         client = crowd(side, "client", 100, 3)
         until(lambda: shared(side)["shared_memory"]["lacks"] != 0, "the client waits")
+        side.wait_for_log("the file of cards: another process holds its lock")
     assert client.wait() == 0, f"{client}{side.log}"
     nobody_has_anything(card)
 

@@ -3,9 +3,11 @@
 // The test plays workers, and the driver's account of the card.
 #include "host-bridge/bridge/residents.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
@@ -13,6 +15,7 @@
 #include <random>
 #include <vector>
 
+#include "base/os/file.h"
 #include "tests/unit/support/scratch.h"
 
 namespace barcuda {
@@ -180,6 +183,25 @@ TEST_F(ResidentsTest, SayOnceThatAGuestHasUsedUpItsRows) {
     EXPECT_TRUE(refused(a, 0));
     others.clear();
     gets(a, 0, 100 * MiB);
+}
+
+// A bridge that stands still has the book's lock. This one has other clients to serve: all of its waiters together wait
+// for the lock once.
+TEST_F(ResidentsTest, WaitOnceForALockThatIsKept) {
+    const File stopped(open((scratch / "cards").c_str(), O_RDWR | O_CLOEXEC));
+    for (std::uint32_t slot = 0; slot < 4; ++slot) admit(a, slot);
+    for (unsigned times = 1; times <= 2; ++times) {
+        ASSERT_EQ(os::lock_byte(stopped.fd(), 0, os::Lock::exclusive, os::Holder::open_file), 0);
+        for (std::uint32_t slot = 0; slot < 4; ++slot) wish(a, slot, times * 10 * MiB);
+        for (int round = 0; round < 3; ++round, now += second) look(a);
+        EXPECT_EQ(a.book.vain_waits(), times);
+        EXPECT_TRUE(a.book.is_locked_out());
+        ASSERT_EQ(os::lock_byte(stopped.fd(), 0, os::Lock::none, os::Holder::open_file), 0);
+        look(a);
+        EXPECT_FALSE(a.book.is_locked_out());
+        for (std::uint32_t slot = 0; slot < 4; ++slot) use(a, slot);
+        look(a);
+    }
 }
 
 TEST_F(ResidentsTest, AnswerAWishOnce) {
