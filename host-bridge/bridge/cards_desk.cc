@@ -79,13 +79,14 @@ void BookListener::take() const {
 // ---- the desk
 
 CardsDesk::CardsDesk(cards::Member& book, Rooms& rooms, const Terms& terms, Monitor monitor, const Clients& clients,
-                     const LimitsDesk& limits, const Host& host, Part<KeptResidents> kept)
+                     const LimitsDesk& limits, const Host& host, Part<KeptResidents> kept, Returns returns)
     : monitor_(std::move(monitor)),
       book_(book),
       rooms_(rooms),
       policy_(terms.rules),
       reserve_(terms.reserve),
       kept_(kept),
+      returns_(std::move(returns)),
       clients_(clients),
       limits_(limits),
       host_(host) {}
@@ -94,7 +95,7 @@ void CardsDesk::begin() {
     if (book_.fd() < 0) return;
     residents_.emplace(book_, policy_, cards_of(host_), reserve_,
                        Residents::Facts{[this](int card) { return in_use(card); },
-                                        [this](std::uint32_t slot) { return rooms_.held(slot); }},
+                                        [this](std::uint32_t slot) { return rooms_.held(slot); }, returns_},
                        kept_);
 }
 
@@ -208,6 +209,14 @@ std::chrono::milliseconds CardsDesk::patience(std::chrono::milliseconds at_most)
     const Time now = Os::now(), due = residents_->look_at();
     const auto until = std::chrono::milliseconds(due <= now ? 0 : (due - now + ms - 1) / ms);
     return std::min(at_most, until);
+}
+
+cards::Claim::Answer CardsDesk::claim(std::uint32_t slot, int card, std::uint64_t bytes, bool patient) {
+    if (!residents_) return cards::Claim::Answer::granted;
+    const Time now = Os::now();
+    const auto answer = residents_->claim(slot, card, bytes, now, patient);
+    if (answer == cards::Claim::Answer::waits) ask_for_use(now);
+    return answer;
 }
 
 CUresult CardsDesk::look_now() {

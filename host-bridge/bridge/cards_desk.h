@@ -54,12 +54,15 @@ class CardsDesk {
         std::function<void()> want;                                              // asks for that
         std::function<void()> show = [] {};                                      // tells it what clients have
     };
+    using Returns = std::function<bool(std::uint32_t slot)>;  // Residents::Facts::returns
     struct Terms {
         residency::Rules rules{};
         residency::Bytes reserve = cards::usual_reserve;
     };
-    CardsDesk(cards::Member& book, Rooms& rooms, const Terms& terms, Monitor monitor, const Clients& clients,
-              const LimitsDesk& limits, const Host& host, Part<KeptResidents> kept = {});
+    CardsDesk(
+        cards::Member& book, Rooms& rooms, const Terms& terms, Monitor monitor, const Clients& clients,
+        const LimitsDesk& limits, const Host& host, Part<KeptResidents> kept = {},
+        Returns returns = [](std::uint32_t) { return false; });
 
     // When the bridge's devices are known. Without an open book no card is shared.
     void begin();
@@ -92,6 +95,9 @@ class CardsDesk {
     void drop_room(const Client& client, std::uint64_t number);
     void repeat_room(Client& client, const KeptRequest& answered);
 
+    // For a client that was paused and is to return (pausing.h).
+    cards::Claim::Answer claim(std::uint32_t slot, int card, std::uint64_t bytes, bool patient);
+
     Residents::Totals totals(std::uint32_t slot) const {
         return residents_ ? residents_->totals(slot) : Residents::Totals{};
     }
@@ -113,6 +119,7 @@ class CardsDesk {
     const residency::Policy policy_;
     const residency::Bytes reserve_;
     const Part<KeptResidents> kept_;
+    const Returns returns_;
     const Clients& clients_;
     const LimitsDesk& limits_;
     const Host& host_;

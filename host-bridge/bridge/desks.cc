@@ -65,10 +65,15 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
                  for (std::size_t d = 0; d < ground.host.devices.all.size(); ++d)
                      monitoring.show_held(d, quotas.held(static_cast<int>(d)));
              }},
-            clients, limits, ground.host, ground.ledger.residents()),
+            clients, limits, ground.host, ground.ledger.residents(),
+            [this](std::uint32_t slot) { return pauses.returns(slot); }),
       pauses({[&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); },
               [&] { return monitoring.asks(); }},
-             clients, shared, quotas, limits, ground.host, !ground.options.wrapper.empty(), ground.ledger.pauses()),
+             clients, shared, quotas, limits, ground.host, !ground.options.wrapper.empty(), ground.ledger.pauses(),
+             {[this](std::uint32_t slot, int device, std::uint64_t bytes, bool patient) {
+                  return cards.claim(slot, device, bytes, patient);
+              },
+              [this](std::uint32_t slot) { return cards.totals(slot).out; }}),
       list({ground.options.name, ground.options.region, ground.options.no_vm, ground.region.shape(), since},
            {[&] { return ground.doorbell.connected(); }, [this] { return pool.warm(); },
             [&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); }},

@@ -34,7 +34,8 @@ class PauseDesk {
     };
     // `wrapped`: another program is between bridge and workers. `books`: a record for each slot.
     PauseDesk(Monitor monitor, const Clients& clients, const Shared& shared, const Quotas& quotas,
-              const LimitsDesk& limits, const Host& host, bool wrapped, Part<Twice<KeptPause>> books = {})
+              const LimitsDesk& limits, const Host& host, bool wrapped, Part<Twice<KeptPause>> books = {},
+              CardClaims cards = {})
         : monitor_(std::move(monitor)),
           clients_(clients),
           shared_(shared),
@@ -42,7 +43,7 @@ class PauseDesk {
           limits_(limits),
           host_(host),
           wrapped_(wrapped),
-          pausing_(books) {}
+          pausing_(books, std::move(cards)) {}
 
     void serve(const PauseRequest& request, PauseReply& reply, const ucred& by);
     // Goes on with a client of an earlier bridge that was killed, which has a worker.
@@ -54,6 +55,7 @@ class PauseDesk {
     void forget(std::uint32_t slot) { pausing_.forget(slot); }
 
     Paused state(std::uint32_t slot) const { return pausing_.state(slot); }
+    bool returns(std::uint32_t slot) const { return pausing_.returns(slot); }
     std::optional<Clock::time_point> since(std::uint32_t slot) const { return pausing_.since(slot); }
 
   private:

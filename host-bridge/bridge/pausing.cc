@@ -23,6 +23,8 @@ std::chrono::seconds driver_takes(std::uint64_t bytes) {
 }
 // Added to the time that the GPU's work may take: a worker that has not begun by then is inside a call of its driver.
 constexpr auto begins_within = 1s;
+// Clients that share a card, and are idle, give a part of it within that time, if they do at all.
+constexpr auto others_give_within = 10s;
 
 // Refusals of the driver's that are about the machine (MIG, MPS, an old driver), and not about the moment.
 bool is_for_good(Obstacle obstacle, std::int32_t result) {
@@ -100,7 +102,7 @@ void Pausing::restore(std::uint32_t slot, Orders& orders, Clock::time_point now)
     one.wants_back = kept.wants_back;
     one.deadline = Clock::time_point(Clock::duration(kept.deadline));
     one.since = Clock::time_point(Clock::duration(kept.since));
-    one.asked = now;
+    one.wanted_since = one.asked = now;
     for (std::uint32_t i = 0; i < kept.memory_count; ++i) one.memory.emplace_back(kept.devices[i], kept.memory[i]);
     one.refusal = kept.refusal;
     tell(one);
@@ -156,7 +158,8 @@ Failure Pausing::resume(std::uint32_t slot, Clock::time_point now) {
     }
     if (one.wants_back) return {};
     one.wants_back = true;
-    one.asked = now;
+    one.wanted_since = one.asked = now;
+    one.claimed = false;
     one.refusal = {};
     write_down(slot, one);
     return {};
@@ -212,14 +215,31 @@ std::optional<Pausing::News> Pausing::bring_back(std::uint32_t slot, One& one, c
             one.asked = now;
             return std::nullopt;
         }
+        const auto refuse = [&](std::string why) {
+            one.wants_back = false;
+            one.refusal = std::move(why);
+            return News{News::refused, slot, one.refusal.text()};
+        };
+        const std::uint64_t out = cards_.out(slot);
+        const auto needs = [&](std::uint64_t bytes) { return bytes - std::min(bytes, out); };
+        for (const auto& [device, bytes] : one.memory) {
+            const auto answer = cards_.claim(slot, device, needs(bytes), false);
+            if (answer == cards::Claim::Answer::granted) continue;
+            one.claimed = false;
+            if (answer == cards::Claim::Answer::waits && now < one.wanted_since + others_give_within)
+                return std::nullopt;
+            return refuse(
+                fmt::format("other programs have the memory of GPU {}, and do not give the {} that the client "
+                            "needs: it stays paused",
+                            device, text(needs(bytes))));
+        }
+        if (!std::exchange(one.claimed, true)) one.asked = now;  // what others gave is free by now
         for (const auto& [device, bytes] : one.memory) {
             const std::optional<std::uint64_t> free = room(device, one.asked);
             if (!free) return {};
-            if (*free >= bytes) continue;
-            one.wants_back = false;
-            one.refusal = fmt::format("GPU {} has {} free, and the client needs {}: it stays paused", device,
-                                      text(*free), text(bytes));
-            return News{News::refused, slot, one.refusal.text()};
+            if (*free >= needs(bytes)) continue;
+            return refuse(fmt::format("GPU {} has {} free, and the client needs {}: it stays paused", device,
+                                      text(*free), text(needs(bytes))));
         }
     }
     one.wants_back = false;
@@ -251,6 +271,10 @@ bool Pausing::waits_for_room() const {
 bool Pausing::is_busy(std::uint32_t slot) const {
     const One* const one = find(slot);
     return one && (one->pending || one->wants_back);
+}
+bool Pausing::returns(std::uint32_t slot) const {
+    const One* const one = find(slot);
+    return one && one->comes_back();
 }
 Paused Pausing::state(std::uint32_t slot) const {
     const One* const one = find(slot);

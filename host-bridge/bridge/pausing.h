@@ -12,9 +12,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/failure.h"
+#include "host-bridge/between/cards.h"
 #include "host-bridge/between/link.h"
 #include "host-bridge/between/records.h"
 #include "shm-device/layout.h"
@@ -33,11 +35,22 @@ struct KeptPause {        // of a slot's client
     char refusal[256];
 };
 
+// Where clients share cards (residents.h), one that is away has given its part of them to others, and claims it again
+// before it returns.
+struct CardClaims {
+    // Asks again for that much of a GPU. It stays claimed, or waited for, as long as returns(slot).
+    std::function<cards::Claim::Answer(std::uint32_t slot, int device, std::uint64_t bytes, bool patient)> claim =
+        [](auto...) { return cards::Claim::Answer::granted; };
+    // Of the client's memory: in the store of the bridge, and not moved when the client was.
+    std::function<std::uint64_t(std::uint32_t slot)> out = [](std::uint32_t) { return std::uint64_t{0}; };
+};
+
 class Pausing {
   public:
     using Clock = std::chrono::steady_clock;
     // `books`: a record for each slot.
-    explicit Pausing(Part<Twice<KeptPause>> books = {}) : books_(books.records) {}
+    explicit Pausing(Part<Twice<KeptPause>> books = {}, CardClaims cards = {})
+        : books_(books.records), cards_(std::move(cards)) {}
     // Behind an earlier bridge that was killed: what was ordered of that slot's worker, whose orders these are.
     void restore(std::uint32_t slot, Orders& orders, Clock::time_point now = Clock::now());
     struct Facts {                      // of a client that is to be paused
@@ -70,6 +83,7 @@ class Pausing {
     bool busy() const;            // look() must be called often
     bool waits_for_room() const;  // until it is measured
     bool is_busy(std::uint32_t slot) const;
+    bool returns(std::uint32_t slot) const;  // it was away, and is about to be brought back, or on its way
     Paused state(std::uint32_t slot) const;
     Failure refusal(std::uint32_t slot) const;  // of the last order
     // when it was held or moved away; none: it is not
@@ -86,12 +100,17 @@ class Pausing {
         bool pending = false;     // it has no answer yet
         bool wants_back = false;  // and waits for others, or for room
         std::chrono::milliseconds within{};
-        Clock::time_point deadline{}, since{}, asked{};
+        Clock::time_point deadline{}, since{};
+        Clock::time_point wanted_since{}, asked{};  // its return; the room must be measured after the second
+        bool claimed = false;
         std::vector<std::pair<int, std::uint64_t>> memory{};
         Failure refusal{};
         // Why the driver will not let it go away: the next pause says so, and holds up no work for it.
         Failure never_away{};
         std::uint64_t bytes() const;
+        bool comes_back() const {
+            return state == Paused::away && (wants_back || (pending && wanted == Paused::running));
+        }
         bool returns() const { return pending && wanted == Paused::running && state == Paused::away; }
     };
     void give(std::uint32_t slot, One& one, Paused wanted, std::chrono::milliseconds within, Clock::time_point now);
@@ -103,6 +122,7 @@ class Pausing {
 
     std::map<std::uint32_t, One> all_;
     const std::span<Twice<KeptPause>> books_;
+    const CardClaims cards_;
 };
 
 }  // namespace barcuda

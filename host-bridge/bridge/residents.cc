@@ -241,6 +241,7 @@ std::vector<Residents::News> Residents::look(Time now) {
 }
 
 void Residents::look(One& one, Time now, bool called, std::vector<News>& news) {
+    if (facts_.returns(one.slot)) return;
     const Seen seen(one.place);
     measure(one, seen);
     if (!needs_row(one, seen)) {
@@ -354,6 +355,25 @@ void Residents::answer(One& one, const Seen& seen, Time now, bool called, std::v
     put(one.place.granted, one.record.granted);
     put(one.place.refused, one.record.refused);
     news.push_back({News::wake, one.slot, 0, 0});
+}
+
+Claim::Answer Residents::claim(std::uint32_t slot, int card, Bytes bytes, Time now, bool patient) {
+    constexpr Time asks_every = 20 * residency::ms;
+    const auto found = std::ranges::find_if(
+        all_, [&](const auto& its) { return its.first.first == slot && its.second->card == card; });
+    if (found == all_.end()) return Claim::Answer::granted;
+    One& one = *found->second;
+    if (one.record.promised >= bytes) return Claim::Answer::granted;
+    if (now < one.asked_last + asks_every) return Claim::Answer::waits;
+    one.asked_last = now;
+    if (!ready(one)) return Claim::Answer::waits;
+    const Claim::Answer answer = one.claim->ask(bytes - one.record.promised, measured(one), now, patient);
+    if (answer != Claim::Answer::granted) return answer;
+    one.record.promised = one.claim->promised();
+    write_down(one);
+    put(one.place.promised, one.record.promised);
+    put(one.place.keep, CardPlace::unlimited);
+    return answer;
 }
 
 void Residents::order(One& one, const Seen& seen, Time now, std::vector<News>& news) {

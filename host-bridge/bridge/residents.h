@@ -51,6 +51,9 @@ class Residents {
         };
         std::function<std::optional<Use>(int card)> in_use;
         std::function<Bytes(std::uint32_t slot)> room;  // in the store, that the slot's client was given
+        // Its client was moved from the cards (pausing.h), and is about to return: its worker holds nothing yet of what
+        // was claimed for that.
+        std::function<bool(std::uint32_t slot)> returns = [](std::uint32_t) { return false; };
     };
 
     Residents(cards::Member& book, const residency::Policy& policy, std::vector<Card> cards, Bytes reserve, Facts facts,
@@ -65,6 +68,10 @@ class Residents {
     void all_are_back();
     void forget(std::uint32_t slot);  // its worker has ended
     void change(std::uint32_t slot, const cards::Claim::Terms& terms);
+
+    // For a client that is to return: this much of a card, beside what is in the store. To be repeated until it is
+    // granted. What was claimed or is waited for is given up once Facts::returns says no.
+    cards::Claim::Answer claim(std::uint32_t slot, int card, Bytes bytes, Time now, bool patient);
 
     struct News {
         enum What { wake, waits, refused, lacks_row } what;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "host-bridge/worker/memory/residence.h"
 #include "host-bridge/worker/session/session.h"
 #include "shm-device/queue/wait.h"
 
@@ -101,6 +102,7 @@ void Hold::leave() {
         obstacle = Obstacle::checkpoint;
         result = driver.cuCheckpointProcessCheckpoint(getpid(), nullptr);
         if (result == CUDA_SUCCESS) {
+            if (residence_) residence_->leave_cards();
             become(Paused::away);
             return answer(Obstacle::none);
         }
@@ -124,6 +126,7 @@ void Hold::come_back() {
         result = driver.cuCheckpointProcessUnlock(getpid(), nullptr);
     }
     if (result == CUDA_SUCCESS) {
+        if (residence_) residence_->return_to_cards();
         become(Paused::running);
         return answer(Obstacle::none);
     }

@@ -14,6 +14,7 @@
 
 namespace barcuda {
 
+class Residence;
 class Session;
 
 // A stream is in a capture. Only later commands of the client end one; and meanwhile nothing says whether the GPU has
@@ -22,7 +23,9 @@ bool captures(Session& session);
 
 class Hold {
   public:
-    Hold(Session& session, Sheet& sheet) : session_(session), orders_(sheet.orders) {}
+    // `residence`: of a client that shares cards; null: it shares none.
+    Hold(Session& session, Sheet& sheet, Residence* residence = nullptr)
+        : session_(session), orders_(sheet.orders), residence_(residence) {}
 
     // Called before each command: whether the worker must not take it now. Carries out orders.
     bool stops() { return (state_ != Paused::running || tries_ || observe(orders_.order) != seen_) && look(); }
@@ -44,6 +47,7 @@ class Hold {
 
     Session& session_;
     Orders& orders_;
+    Residence* const residence_;
     Paused state_ = Paused::running, wanted_ = Paused::running;
     Paused before_ = Paused::running;  // before the order: a failure returns to this state
     std::uint32_t seen_ = 0;           // the last order that was begun

@@ -65,7 +65,7 @@ class ServeLoop {
           supply_(supply),
           status_(status),
           sheet_(sheet),
-          hold_(session, sheet),
+          hold_(session, sheet, residence),
           residence_(residence) {}
 
     // Takes a command, if there is one and the worker may take it now; or the one that lacked memory before.

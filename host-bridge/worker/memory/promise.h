@@ -90,6 +90,13 @@ template <class Words> class BasicPromise {
     // Gives up what it does not use.
     bool give_back() { return shrink((on_card_ + unit - 1) / unit * unit); }
 
+    // The driver has moved everything from the card, and brings it back later: meanwhile the client holds nothing.
+    void leave() {
+        withdraw();
+        hold(0);
+    }
+    void come_back() { hold(on_card_); }
+
     // ---- for the bridge to see
     void works() { rests_since(0); }
     void rests_since(std::uint64_t now) {

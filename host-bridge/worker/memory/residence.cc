@@ -32,11 +32,12 @@ struct Successors {
     unsigned successors;
 };
 constexpr Successors table[] = {
-    {"resident", bit(State::leaving) | bit(State::waiting)},
-    {"leaving", bit(State::resident) | bit(State::outside)},
-    {"outside", bit(State::resident) | bit(State::waiting)},  // resident: all of it was freed
-    {"waiting", bit(State::resident) | bit(State::outside) | bit(State::returning)},
+    {"resident", bit(State::leaving) | bit(State::waiting) | bit(State::away)},
+    {"leaving", bit(State::resident) | bit(State::outside) | bit(State::away)},
+    {"outside", bit(State::resident) | bit(State::waiting) | bit(State::away)},  // resident: all of it was freed
+    {"waiting", bit(State::resident) | bit(State::outside) | bit(State::returning) | bit(State::away)},
     {"returning", bit(State::resident) | bit(State::waiting) | bit(State::lost)},
+    {"away", bit(State::resident) | bit(State::outside)},
     {"lost", 0},
 };
 static_assert(std::size(table) == static_cast<std::size_t>(State::count));
@@ -61,7 +62,7 @@ bool Residence::is_out() const {
 }
 
 bool Residence::go_on() {
-    if (state_ == State::lost) return true;
+    if (state_ == State::lost || state_ == State::away) return true;
     obey();
     switch (state_) {
         case State::leaving: return true;
@@ -76,7 +77,7 @@ bool Residence::go_on() {
 // ---- orders
 
 void Residence::obey() {
-    if (state_ == State::lost) return;
+    if (state_ == State::lost || state_ == State::away) return;
     bool some = false;
     for (Promise& card : cards_) {  // what is not used needs no wait
         if (card.is_pressed()) some |= card.give_back();
@@ -195,6 +196,19 @@ void Residence::ask_nothing() {
     if (asked) memory_.look();
 }
 
+// A command that waits is performed again later, and lacks again what it lacked.
+void Residence::leave_cards() {
+    for (Promise& card : cards_) card.leave();
+    lack_ = {};
+    attempt_ = next_attempt_ = next_return_ = 0;
+    become(State::away);
+}
+
+void Residence::return_to_cards() {
+    for (Promise& card : cards_) card.come_back();
+    become(is_out() ? State::outside : State::resident);
+}
+
 // Whether the worker goes on with its command: everything is on the cards, or the bridge has refused what it lacked.
 bool Residence::may_come_back() {
     if (next_return_ != 0 && Os::now() < next_return_) return false;
@@ -237,7 +251,7 @@ bool Residence::come_back() {
 }
 
 void Residence::rest() {
-    if (state_ == State::waiting || state_ == State::leaving || state_ == State::lost) return;
+    if (state_ != State::resident && state_ != State::outside) return;
     bool much = false;
     for (Promise& card : cards_) {
         card.rests_since(Os::now());

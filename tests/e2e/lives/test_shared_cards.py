@@ -179,6 +179,23 @@ def test_clients_whose_memory_comes_and_goes_are_paused_and_go_on(card):
     nobody_has_anything(card)
 
 
+def test_a_paused_client_gives_its_memory_and_returns_when_there_is_room(card):
+    pinned, other = card.side("--guest-memory-pinned", "on"), card.side("--guest-memory-pinned", "on", "--wait", "30")
+    first = crowd(pinned, "first", 400, 40, rest=50)
+    first.wait_for("working")
+    succeed(BARCUDA, "pause", "--region", pinned.path)
+    until(lambda: card.book.promised() == 0, lambda: f"it gives up what it was promised: {card.book.rows()}")
+    second = crowd(other, "second", 300, 1_000_000)
+    second.wait_for("working")
+    refused = run(BARCUDA, "resume", "--region", pinned.path)
+    assert refused.status != 0 and "other programs have the memory of GPU 0" in refused.err, refused
+    assert first.runs() and second.runs(), f"{first}{second}"
+    second.kill()
+    until(lambda: run(BARCUDA, "resume", "--region", pinned.path).status == 0, "the client goes on")
+    assert first.wait() == 0 and "right" in first.out, f"{first}{pinned.log}"
+    nobody_has_anything(card)
+
+
 def test_a_pool_gets_room_from_a_client_that_rests(card):
     first, other = card.side(), card.side("--wait", "5")
     holder = first.start("holder", BUILD / "e2e/pauses", "hold", 400, stdin=subprocess.PIPE)

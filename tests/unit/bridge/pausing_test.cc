@@ -17,7 +17,14 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t gibibyte = 1 << 30;
 
 struct PausingTest : testing::Test {
-    Pausing pausing;
+    cards::Claim::Answer claims = cards::Claim::Answer::granted;
+    std::uint64_t claimed = 0, out = 0;
+    Pausing pausing{{},
+                    {[this](std::uint32_t, int, std::uint64_t bytes, bool) {
+                         claimed = bytes;
+                         return claims;
+                     },
+                     [this](std::uint32_t) { return out; }}};
     Orders orders[3];
     Pausing::Clock::time_point now{1h};
     std::optional<std::uint64_t> free = 100 * gibibyte;
@@ -385,6 +392,49 @@ TEST_F(KeptPausesTest, AClientThatIsAwayReturnsWhicheverBridgeItAsks) {
         EXPECT_FALSE(bridge->since(0));
     }
     EXPECT_GT(n, 6u);
+}
+
+// ---- shared cards
+
+TEST_F(PausingTest, AClientReturnsWhenOthersHaveGivenWhatItNeeds) {
+    goes_away(0, 3 * gibibyte);
+    EXPECT_FALSE(pausing.returns(0));
+    out = gibibyte;  // of that, in the store
+    free = 2 * gibibyte;
+    claims = cards::Claim::Answer::waits;
+    resume(0);
+    EXPECT_EQ(2 * gibibyte, claimed);
+    EXPECT_FALSE(ordered(0));
+    EXPECT_TRUE(pausing.returns(0));
+    now += 9s;
+    claims = cards::Claim::Answer::granted;
+    look();
+    EXPECT_FALSE(ordered(0)) << "what is free was measured before others gave";
+    measured = now;
+    look();
+    EXPECT_TRUE(ordered(0));
+    EXPECT_TRUE(pausing.returns(0)) << "until its worker has it";
+    obeys(0);
+    EXPECT_FALSE(pausing.returns(0));
+}
+TEST_F(PausingTest, AClientStaysPausedWhereOthersDoNotGive) {
+    goes_away(0);
+    claims = cards::Claim::Answer::waits;
+    resume(0);
+    EXPECT_TRUE(news.empty());
+    now += 10s;
+    look();
+    ASSERT_EQ(1u, news.size());
+    EXPECT_EQ(Pausing::News::refused, news[0].what);
+    EXPECT_NE(std::string::npos, news[0].text.find("other programs have the memory of GPU 0"));
+    EXPECT_FALSE(pausing.returns(0));
+    EXPECT_EQ(Paused::away, pausing.state(0));
+    claims = cards::Claim::Answer::refused;
+    resume(0);
+    EXPECT_EQ(1u, news.size()) << "at once: the card never has so much";
+    claims = cards::Claim::Answer::granted;
+    resume(0);
+    EXPECT_TRUE(ordered(0));
 }
 
 }  // namespace

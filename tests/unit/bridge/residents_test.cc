@@ -40,6 +40,7 @@ struct Side {
     std::optional<Residents> residents;
     std::array<Sheet, 4> sheets{};
     std::map<std::uint32_t, Bytes> rooms;
+    std::map<std::uint32_t, bool> returns;
     std::optional<Residents::Facts::Use> use;
     std::vector<KeptResidents> kept{4};
     std::vector<Residents::News> news;
@@ -50,7 +51,8 @@ struct Side {
     void begin(const residency::Policy& policy, bool behind_another = false) {
         residents.emplace(
             book, policy, std::vector<Residents::Card>{{gpu, size}}, reserve,
-            Residents::Facts{[this](int) { return use; }, [this](std::uint32_t slot) { return rooms[slot]; }},
+            Residents::Facts{[this](int) { return use; }, [this](std::uint32_t slot) { return rooms[slot]; },
+                             [this](std::uint32_t slot) { return returns[slot]; }},
             Part<KeptResidents>{kept, behind_another});
     }
     CardPlace& place(std::uint32_t slot) { return sheets[slot].cards[0]; }
@@ -202,6 +204,57 @@ TEST_F(ResidentsTest, WaitOnceForALockThatIsKept) {
         for (std::uint32_t slot = 0; slot < 4; ++slot) use(a, slot);
         look(a);
     }
+}
+
+TEST_F(ResidentsTest, GiveWhatAPausedClientHadToOthersAndClaimItForItsReturn) {
+    admit(a, 0);
+    admit(b, 1);
+    gets(a, 0, 600 * MiB);
+    const auto claim = [&] { return a.residents->claim(0, 0, 600 * MiB, now, false); };
+    a.place(0).holds = 0;  // it is away; `on_card` stays
+    look(a);
+    EXPECT_EQ(promised(), 0u);
+    gets(b, 1, 900 * MiB);
+    b.rooms[1] = size;
+    b.place(1).idle_since = now;
+    look(b);
+    now += second;
+    a.returns[0] = true;
+    EXPECT_EQ(claim(), Claim::Answer::waits);
+    look(a);
+    look(b);
+    obey(b, 1);
+    look(b);
+    EXPECT_EQ(claim(), Claim::Answer::waits) << "it is not asked in each turn of a loop";
+    now += second;
+    EXPECT_EQ(claim(), Claim::Answer::granted);
+    EXPECT_EQ(claim(), Claim::Answer::granted);
+    EXPECT_EQ(a.place(0).promised, 600 * MiB);
+    look(a);
+    EXPECT_EQ(a.place(0).promised, 600 * MiB) << "its worker does not hold it yet";
+    a.place(0).holds = 500 * MiB;
+    a.returns[0] = false;
+    look(a);
+    EXPECT_EQ(a.place(0).promised, 500 * MiB) << "the rest was for its context";
+}
+
+TEST_F(ResidentsTest, GiveUpWhatWasClaimedForAClientThatDoesNotReturn) {
+    admit(a, 0);
+    admit(b, 1);
+    for (const bool is_free : {true, false}) {
+        if (!is_free) gets(b, 1, 900 * MiB);
+        a.returns[0] = true;
+        EXPECT_EQ(a.residents->claim(0, 0, 600 * MiB, now, false),
+                  is_free ? Claim::Answer::granted : Claim::Answer::waits);
+        look(a);
+        now += second;
+        a.returns[0] = false;
+        look(a);
+        EXPECT_EQ(promised(), is_free ? 0 : 900 * MiB);
+        EXPECT_FALSE(
+            std::ranges::any_of(a.book.book()->cards[0].rows, [](const cards::Row& row) { return row.wanted != 0; }));
+    }
+    EXPECT_EQ(a.residents->claim(3, 0, size, now, false), Claim::Answer::granted) << "a client that shares no card";
 }
 
 TEST_F(ResidentsTest, AnswerAWishOnce) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "host-bridge/worker/hold.h"
+#include "host-bridge/worker/memory/residence.h"
 #include "tests/unit/support/loopback.h"
 
 namespace barcuda {
@@ -250,6 +251,39 @@ TEST_F(OldDriver, WithoutACheckpointHoldsItsClientsButLetsNoneGoAway) {
     ++sheet.orders.order;
     EXPECT_TRUE(hold.stops());
     EXPECT_EQ(static_cast<Paused>(sheet.orders.is), Paused::held);
+}
+
+// Its bridge reads that the order is done, and then what the client holds.
+struct HoldOfACard : HoldTest, Residence::Memory {
+    std::vector<Promise> cards{Promise(sheet.cards[0])};
+    Residence residence{cards, *this};
+    Hold of_a_card{ground.session, sheet, &residence};
+    bool quiet() override { return true; }
+    bool captures() override { return false; }
+    void put_out(std::size_t, std::uint64_t) override {}
+    CUresult bring_back(std::size_t) override { return CUDA_SUCCESS; }
+    Lack lacks() override { return {}; }
+    void forget_lack() override {}
+    void look() override {}
+    void shrink_store() override {}
+};
+
+TEST_F(HoldOfACard, WhatIsAwayHoldsNothingOfTheCard) {
+    constexpr std::uint64_t bytes = 64 << 20;
+    CardPlace& place = sheet.cards[0];
+    cards[0].take(bytes);
+    cards[0].come_back();
+    order(Paused::away);
+    of_a_card.stops();
+    ASSERT_EQ(is(), Paused::away);
+    EXPECT_EQ(place.holds, 0u);
+    EXPECT_EQ(place.on_card, bytes);
+    answers.restore = CUDA_SUCCESS;
+    order(Paused::running);
+    of_a_card.stops();
+    ASSERT_EQ(is(), Paused::running);
+    EXPECT_EQ(place.holds, bytes);
+    EXPECT_EQ(residence.state(), Residence::State::resident);
 }
 
 }  // namespace

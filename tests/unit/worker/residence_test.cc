@@ -173,12 +173,39 @@ TEST_F(ResidenceTest, ACaptureIsNeitherHeldUpNorTouchedAndTheOrderStands) {
     }
     in_capture = false;
     is_quiet = false;
-    while (!residence.stops()) EXPECT_TRUE(works());
+    while (!residence.stops()) EXPECT_EQ(State::resident, residence.state());
     EXPECT_EQ(State::leaving, residence.state()) << "it waits for work as before";
     is_quiet = true;
     EXPECT_FALSE(residence.stops());
     EXPECT_EQ(State::outside, residence.state());
     EXPECT_EQ(0u, place.holds);
+}
+TEST_F(ResidenceTest, APausedClientHoldsNothingUntilItsMemoryIsBack) {
+    have(1000 * mib);
+    place.keep = 600 * mib;
+    residence.stops();
+    answers = false;
+    EXPECT_FALSE(residence.begin());
+    const std::uint64_t on_card = place.on_card, out = place.out;
+    residence.leave_cards();
+    EXPECT_EQ(State::away, residence.state());
+    EXPECT_EQ(0u, place.holds + place.needs);
+    EXPECT_EQ(on_card, place.on_card) << "the driver has it";
+    place.keep = 0;
+    place.pressed = 1;
+    EXPECT_TRUE(residence.stops());
+    residence.obey();
+    residence.rest();
+    EXPECT_EQ(0u, place.holds);
+    EXPECT_EQ(out, place.out);
+    place.keep = CardPlace::unlimited;
+    place.pressed = 0;
+    residence.return_to_cards();
+    EXPECT_EQ(State::outside, residence.state());
+    EXPECT_EQ(on_card, place.holds);
+    answers = true;
+    EXPECT_TRUE(works());
+    EXPECT_EQ(1000 * mib, place.on_card);
 }
 TEST_F(ResidenceTest, AClientThatRestsInACaptureKeepsItsMemory) {
     have(1000 * mib);
