@@ -13,7 +13,7 @@
 include mk/settings.mk
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps ci-deps installed headers toolkit demo check check-unit check-gpu bench bench-gpu bench-devices bench-residency docs site fuzz install install-strip install-module uninstall dist deb rpm clean format
+.PHONY: all help deps ci-deps installed headers toolkit demo check check-unit check-gpu bench bench-gpu bench-devices bench-residency docs site fuzz install install-strip install-module uninstall dist deb rpm release clean format
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -93,5 +93,6 @@ help:
 	@echo "                 install-strip: without debugging symbols;"
 	@echo "                 install-module: the guest's module alone, for dkms"
 	@echo "make deb         Debian packages, in build/packages; rpm: rpm packages, dist: a source tarball, there too"
+	@echo "make release     KEY=...: CHANGELOG.md gets the version's heading; tarball, packages and an apt repository, signed, in build/release"
 
 -include $(shell find $(B) -name '*.d' -type f 2>/dev/null)

@@ -33,3 +33,12 @@ rpm: all $(packages_folder)/barcuda.spec
 	    --define '_rpmdir $(abspath $(packages_folder))' --define '_rpmfilename %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm' \
 	    --define 'built $(abspath $(B))' ../barcuda.spec > ../log 2>&1 || { tail -n 40 ../log; exit 1; }
 	@rm -r $(tree) $(packages_folder)/rpmbuild && ls $(packages_folder)/*.rpm
+
+# A release, in $(B)/release: KEY=... is gpg's key that signs it, UNSIGNED=yes makes one without. BUILT=FOLDER has .deb and .rpm files of this
+# version, which are then not made again.
+release: packages := apt-utils dpkg-dev gpg
+release: installed
+	@packaging/release prepare
+	@$(MAKE) --no-print-directory dist $(if $(BUILT),,deb $(if $(shell command -v rpmbuild),rpm))
+	@$(if $(BUILT),cp $(BUILT)/*.deb $(wildcard $(BUILT)/*.rpm) $(packages_folder))
+	@PACKAGES=$(packages_folder) OUT=$(B)/release packaging/release collect
