@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // barcuda: the command for users. Each subcommand is in the file of its name; app.h says how it is added.
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/hints.h"
+#include "host-bridge/cli/nvidia_smi.h"
 #include "shm-device/version_text.h"
 
 namespace barcuda {
@@ -42,5 +48,10 @@ constexpr AddCommand* commands[] = {
 int main(int argc, char** argv) {
     barcuda::App app(barcuda::hints(), barcuda::version_text());
     for (barcuda::AddCommand* const add : barcuda::commands) add(app);
-    return app.run(argc, argv);
+    if (std::string_view(program_invocation_short_name) != barcuda::nvidia_smi) return app.run(argc, argv);
+    std::vector<std::string> words = barcuda::as_barcuda({argv, argv + argc});
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    return app.run(static_cast<int>(words.size()), pointers.data());
 }

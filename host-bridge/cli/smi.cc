@@ -2,74 +2,42 @@
 // smi.cc: `barcuda smi`: a table like nvidia-smi's. If there is a region (in a guest, or under `barcuda run`), it shows
 // what the guest's NVML reports: the devices and processes of that guest. Otherwise it shows what this machine's NVML
 // reports: all GPUs and all processes. (NVIDIA's own program asks its library for private tables, so it runs only on
-// hosts.)
+// hosts.) Scripts and agents get their answers in nvidia-smi's forms: smi_query.h.
 #include <dlfcn.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
-#include <fstream>
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
+#include <string_view>
+#include <thread>
+#include <utility>
 
 #include "base/cli/installation.h"
 #include "base/cli/options.h"
 #include "host-bridge/between/device_choice.h"
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/nvidia_smi.h"
+#include "host-bridge/cli/smi_query.h"
 #include "shm-device/region/region.h"
-#include "shm-device/rows/nvml_rows.h"
 
 namespace barcuda {
 namespace {
 
 using namespace nvml;
 using Json = nlohmann::ordered_json;
+using smi::GpuProcess;
 
-// Names chosen by others (a process's, a guest's region's) must not contain control characters for a terminal, or break
-// JSON.
-std::string printable(std::string text) {
-    std::ranges::replace_if(
-        text, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
-    return text;
-}
+// Programs call this one by that name, too (nvidia_smi.h).
+bool is_nvidia_smi() { return std::string_view(program_invocation_short_name) == nvidia_smi; }
 
-class NvmlLibrary {
-  public:
-    explicit NvmlLibrary(const std::string& path) : library_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {}
-    explicit operator bool() const { return library_; }
-
-    template <class F> F* symbol(const char* name) const { return reinterpret_cast<F*>(dlsym(library_, name)); }
-    // The value that a function of the table returns; none: it is not available here.
-    template <Question q, class T, class... Given> std::optional<T> get(Given... given) const {
-        T value{};
-        auto* f = symbol<Function<q>>(question_names[static_cast<std::size_t>(q)]);
-        if (!f || f(given..., &value) != success) return {};
-        return value;
-    }
-    template <Question q, class... Given> std::string text(Given... given) const {
-        char value[96];
-        auto* f = symbol<Function<q>>(question_names[static_cast<std::size_t>(q)]);
-        return f && f(given..., value, sizeof value) == success ? printable(value) : "";
-    }
-
-  private:
-    void* library_;
-};
-
-// The program's name with its path, as it was called.
-std::string program_of(unsigned pid) {
-    std::string name;
-    std::getline(std::ifstream(fmt::format("/proc/{}/cmdline", pid)), name, '\0');
-    return name.empty() ? "?" : printable(name);
-}
-
-struct GpuProcess {
-    unsigned pid;
-    std::string name;
-    std::optional<std::uint64_t> memory;  // bytes
-    bool paused = false;                  // by the host (barcuda pause)
-};
 struct Gpu {
     std::string name, uuid, bus;
     std::optional<nvml::Memory> memory;
@@ -95,7 +63,7 @@ std::vector<GpuProcess> mark_paused(const NvmlLibrary& nvml, std::vector<Gpu>& g
         for (Gpu& gpu : gpus)
             for (GpuProcess& p : gpu.processes)
                 if (p.pid == pid) p.paused = found = true;
-        if (!found) away.push_back({pid, program_of(pid), std::nullopt, true});
+        if (!found) away.push_back({pid, smi::program_of(pid), std::nullopt, true});
     }
     return away;
 }
@@ -123,15 +91,7 @@ Gpu look(const NvmlLibrary& nvml, Device d) {
         gpu.mig = mig;
     gpu.ecc = nvml.get<Q::nvmlDeviceGetTotalEccErrors, unsigned long long>(d, 1u, 0u);
 
-    std::vector<ProcessInfo> infos(BARCUDA_MAX_PROCESSES);
-    auto count = static_cast<unsigned>(infos.size());
-    auto* running =
-        nvml.symbol<nvml::Status(Device, unsigned*, ProcessInfo*)>("nvmlDeviceGetComputeRunningProcesses_v3");
-    if (!running || running(d, &count, infos.data()) != success) count = 0;
-    for (const ProcessInfo& info : std::span(infos).first(count))
-        gpu.processes.push_back(
-            {info.pid, program_of(info.pid),
-             info.used_memory == value_not_available ? std::nullopt : std::optional<std::uint64_t>(info.used_memory)});
+    gpu.processes = smi::processes_of(nvml, d);
     return gpu;
 }
 
@@ -193,13 +153,16 @@ void print_process(const std::string& gpu, const GpuProcess& p) {
     fmt::print("| {:>4} {:>12}   {:<4}   {:<43.43} {:>16} |\n", gpu, p.pid, "   C", p.name, memory);
 }
 
-void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gpus, const std::vector<GpuProcess>& away,
-                 bool of_guest) {
+using Devices = std::vector<std::pair<unsigned, Device>>;  // with their indexes
+
+void print_table(const std::string& driver, int cuda, const Devices& devices, const std::vector<Gpu>& gpus,
+                 const std::vector<GpuProcess>& away, bool of_guest) {
     fmt::print("{:%a %b %e %H:%M:%S %Y}\n", fmt::localtime(std::time(nullptr)));
     fmt::print(rule);
-    fmt::print("| {:<87} |\n",
-               fmt::format("{:<28}{:<36}{}", "Barcuda-SMI " BARCUDA_VERSION, "Driver Version: " + driver,
-                           fmt::format("CUDA Version: {}.{}", cuda / 1000, cuda % 1000 / 10)));
+    fmt::print(
+        "| {:<87} |\n",
+        fmt::format("{:<28}{:<36}{}", is_nvidia_smi() ? "NVIDIA-SMI " + driver : "Barcuda-SMI " BARCUDA_VERSION,
+                    "Driver Version: " + driver, fmt::format("CUDA Version: {}.{}", cuda / 1000, cuda % 1000 / 10)));
     constexpr const char* middle =
         "|-----------------------------------------+------------------------+----------------------+\n";
     fmt::print(middle);
@@ -213,7 +176,7 @@ void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gp
         "+-----------------------------------------+------------------------+----------------------+\n";
     fmt::print(under);
     for (unsigned i = 0; i < gpus.size(); ++i) {
-        print_gpu(i, gpus[i]);
+        print_gpu(devices[i].first, gpus[i]);
         fmt::print(between);
     }
     fmt::print("\n");
@@ -225,30 +188,118 @@ void print_table(const std::string& driver, int cuda, const std::vector<Gpu>& gp
     for (unsigned i = 0; i < gpus.size(); ++i)
         for (const GpuProcess& p : gpus[i].processes) {
             any = true;
-            print_process(std::to_string(i), p);
+            print_process(std::to_string(devices[i].first), p);
         }
     for (const GpuProcess& p : away) print_process("-", p);
     if (!any) fmt::print("| {:<87} |\n", " No running processes found");
     fmt::print(rule);
 }
 
+struct SmiOptions {
+    std::string device;
+    std::string query_gpu, query_processes, format, display, id, file;
+    double loop = 0, loop_ms = 0;  // seconds, milliseconds; 0: once
+    bool json = false, list = false, query = false, xml = false, versions = false;
+    bool help_gpu = false, help_processes = false;
+};
+
+// An NVML that is open, and what it says of all its GPUs.
+struct OpenNvml {
+    const NvmlLibrary& nvml;
+    std::string driver;
+    int cuda;
+    Devices devices;
+    unsigned count;
+};
+
+// Is this GPU one of those that -i names by index, UUID or place on the bus?
+bool is_meant(const std::string& ids, unsigned index, const NvmlLibrary& nvml, Device device) {
+    if (ids.empty()) return true;
+    const std::string uuid = nvml.text<Question::nvmlDeviceGetUUID>(device);
+    const auto pci = nvml.get<Question::nvmlDeviceGetPciInfo_v3, PciInfo>(device);
+    std::istringstream in(ids);
+    for (std::string one; std::getline(in, one, ',');)
+        if (one == std::to_string(index) || one == uuid || (pci && one == printable(pci->bus_id))) return true;
+    return false;
+}
+
+// Exit statuses of nvidia-smi, which its scripts know.
+enum : int { not_found_here = 6, no_driver = 9 };
+
+int complain(const std::string& what, int status) {
+    if (!is_nvidia_smi()) return barcuda::complain("smi", what, status == no_driver ? 1 : status);
+    fmt::print("{}\n", what);  // it says so on standard output
+    return status;
+}
+
+void print_json(const OpenNvml& o, const std::vector<Gpu>& gpus, const std::vector<GpuProcess>& away) {
+    Json all = {{"driver_version", o.driver},
+                {"cuda_version", fmt::format("{}.{}", o.cuda / 1000, o.cuda % 1000 / 10)}};
+    all["gpus"] = Json::array();
+    for (const Gpu& gpu : gpus) all["gpus"].push_back(json_of(gpu));
+    all["away"] = Json::array();  // paused, with nothing on a GPU
+    for (const GpuProcess& p : away) all["away"].push_back(json_of(p));
+    fmt::print("{}\n", all.dump(1));
+}
+
+// Prints what is asked, as it is now.
+Failure print(const SmiOptions& c, const OpenNvml& o, const smi::Csv& csv, bool of_guest) {
+    std::vector<smi::GpuNow> asked;
+    timespec now = {};
+    clock_gettime(CLOCK_REALTIME, &now);
+    for (const auto& [index, device] : o.devices)
+        asked.push_back({o.nvml, device, index, o.count, o.driver, o.cuda, now});
+    if (!c.query_gpu.empty()) return print_gpus(asked, c.query_gpu, csv);
+    if (!c.query_processes.empty()) return print_processes(asked, c.query_processes, csv);
+    if (c.list) print_list(asked);
+    else if (c.query && c.xml) print_xml(asked);
+    else if (c.query) print_report(asked, c.display);
+    else {
+        std::vector<Gpu> gpus;
+        for (const auto& [index, device] : o.devices) gpus.push_back(look(o.nvml, device));
+        const std::vector<GpuProcess> away = mark_paused(o.nvml, gpus);
+        if (c.json) print_json(o, gpus, away);
+        else print_table(o.driver, o.cuda, o.devices, gpus, away, of_guest);
+    }
+    return {};
+}
+
+int print_until_killed(const SmiOptions& c, const OpenNvml& o, bool of_guest) {
+    smi::Csv csv;
+    if (!c.query_gpu.empty() || !c.query_processes.empty())
+        if (const Failure e = parse_format(c.format, csv)) return complain(e.text(), wrong_usage);
+    if (!c.file.empty() && !freopen(c.file.c_str(), "w", stdout))
+        return complain(fmt::format("cannot write {}: {}", c.file, strerror(errno)), 1);
+    const auto pause = std::chrono::duration<double>(c.loop + c.loop_ms / 1000);
+    for (;;) {
+        if (const Failure e = print(c, o, csv, of_guest)) return complain(e.text(), wrong_usage);
+        fflush(stdout);
+        if (pause.count() <= 0) return 0;
+        csv.header = false;
+        std::this_thread::sleep_for(pause);
+    }
+}
+
 // Prints the state of this guest's GPUs. On a machine without a region, or with a `device` (cuda, soft), it prints the
-// state of that machine's own GPUs. Returns 1 if there is no answer.
-int smi(const std::string& device, bool as_json) {
-    const auto complain = [](const std::string& what) { return barcuda::complain("smi", what); };
+// state of that machine's own GPUs.
+int show(const SmiOptions& c) {
+    if (c.help_gpu) smi::print_gpu_properties();
+    if (c.help_processes) smi::print_process_properties();
+    if (c.help_gpu || c.help_processes) return 0;
     char region[256];
     const Error no_region = find_region(region, sizeof region);
-    const bool of_guest = device.empty() && !no_region;
+    const bool of_guest = c.device.empty() && !no_region;
     std::string path = installation().links + "/libnvidia-ml.so.1";
     if (!of_guest) {
-        const DeviceChoice choice = choose_device(device.empty() ? "cuda" : device);
+        const DeviceChoice choice = choose_device(c.device.empty() ? "cuda" : c.device);
         if (!choice.error.empty())
-            return complain((device.empty() ? no_region.text + std::string("; ") : "") + choice.error);
+            return complain((c.device.empty() ? no_region.text + std::string("; ") : "") + choice.error, no_driver);
         path = nvml_of(choice.library);
         unsetenv("CUDA_VISIBLE_DEVICES");
     }
     const NvmlLibrary nvml(path);
-    if (!nvml) return complain(fmt::format("{}{}", dlerror(), of_guest ? ": run make, or make install" : ""));
+    if (!nvml)
+        return complain(fmt::format("{}{}", dlerror(), of_guest ? ": run make, or make install" : ""), no_driver);
     const auto reason = [&](nvml::Status status) -> std::string {
         if (auto* f = nvml.symbol<const char*()>("barcuda_nvml_reason")) return f();
         auto* f = nvml.symbol<const char*(nvml::Status)>("nvmlErrorString");
@@ -257,46 +308,63 @@ int smi(const std::string& device, bool as_json) {
     auto* init = nvml.symbol<nvml::Status()>("nvmlInit_v2");
     auto* count_them = nvml.symbol<nvml::Status(unsigned*)>("nvmlDeviceGetCount_v2");
     auto* handle = nvml.symbol<nvml::Status(unsigned, Device*)>("nvmlDeviceGetHandleByIndex_v2");
-    if (!init || !count_them || !handle) return complain(path + " is too old");
-    unsigned count = 0;
-    if (const nvml::Status s = init(); s != success) return complain(reason(s));
-    if (const nvml::Status s = count_them(&count); s != success) return complain(reason(s));
-    std::vector<Gpu> gpus;
-    for (unsigned i = 0; i < count; ++i)
-        if (Device d = nullptr; handle(i, &d) == success) gpus.push_back(look(nvml, d));
-    const std::vector<GpuProcess> away = mark_paused(nvml, gpus);
-    const std::string driver = nvml.text<Question::nvmlSystemGetDriverVersion>();
-    const int cuda = nvml.get<Question::nvmlSystemGetCudaDriverVersion_v2, int>().value_or(0);
-    if (!as_json) {
-        print_table(driver, cuda, gpus, away, of_guest);
+    if (!init || !count_them || !handle) return complain(path + " is too old", no_driver);
+    OpenNvml o = {nvml, "", 0, {}, 0};
+    if (const nvml::Status s = init(); s != success) return complain(reason(s), no_driver);
+    if (const nvml::Status s = count_them(&o.count); s != success) return complain(reason(s), no_driver);
+    o.driver = nvml.text<Question::nvmlSystemGetDriverVersion>();
+    o.cuda = nvml.get<Question::nvmlSystemGetCudaDriverVersion_v2, int>().value_or(0);
+    if (c.versions) {
+        smi::print_versions(nvml, o.driver, o.cuda);
         return 0;
     }
-    Json all = {{"driver_version", driver}, {"cuda_version", fmt::format("{}.{}", cuda / 1000, cuda % 1000 / 10)}};
-    all["gpus"] = Json::array();
-    for (const Gpu& gpu : gpus) all["gpus"].push_back(json_of(gpu));
-    all["away"] = Json::array();  // paused, with nothing on a GPU
-    for (const GpuProcess& p : away) all["away"].push_back(json_of(p));
-    fmt::print("{}\n", all.dump(1));
-    return 0;
+    for (unsigned i = 0; i < o.count; ++i)
+        if (Device d = nullptr; handle(i, &d) == success && is_meant(c.id, i, nvml, d)) o.devices.emplace_back(i, d);
+    if (o.devices.empty() && !c.id.empty()) return complain("No devices were found", not_found_here);
+    return print_until_killed(c, o, of_guest);
 }
-
-struct SmiOptions {
-    std::string device;
-    bool json = false;
-};
 
 }  // namespace
 
+std::vector<std::string> as_barcuda(const std::vector<std::string>& words) {
+    std::vector<std::string> all = {"barcuda", "smi"};
+    for (std::size_t i = 1; i < words.size(); ++i) {
+        const std::string& word = words[i];
+        if (word == "-lms") all.emplace_back("--loop-ms");
+        else if (word == "-l" || word == "--loop") {
+            const bool has_seconds = i + 1 < words.size() && !words[i + 1].empty() && isdigit(words[i + 1][0]);
+            all.insert(all.end(), {"--loop", has_seconds ? words[++i] : "5"});
+        } else all.push_back(word);
+    }
+    return all;
+}
+
 void add_smi(App& app) {
     const auto options = std::make_shared<SmiOptions>();
+    SmiOptions& o = *options;
     const Command command = app.add(
         "smi", "the state of this guest's GPUs, and its processes that use them; on a host, all GPUs and processes",
-        [options] { return smi(options->device, options->json); });
+        [options] { return show(*options); });
     command
-        .add_option("--device", options->device,
+        .add_option("--device", o.device,
                     "this machine's own, even if there is a region: cuda: its GPUs; soft: the software GPU")
         .is_member({"cuda", "soft"});
-    add_json(command, options->json);
+    add_json(command, o.json);
+    command.add_flag("-L,--list-gpus", o.list, "one line for each GPU");
+    command.add_flag("-q,--query", o.query, "all that is known of each GPU");
+    command.add_flag("-x,--xml-format", o.xml, "with -q: as XML");
+    command.add_option("-d,--display", o.display, "with -q: these sections alone, such as MEMORY,UTILIZATION");
+    command.add_option("--query-gpu", o.query_gpu, "these properties of each GPU, separated by commas");
+    command.add_flag("--help-query-gpu", o.help_gpu, "the properties that --query-gpu knows");
+    command.add_option("--query-compute-apps", o.query_processes, "these properties of each process");
+    command.add_flag("--help-query-compute-apps", o.help_processes, "the properties that --query-compute-apps knows");
+    command.add_option("--format", o.format, "of --query-...: csv, with noheader and nounits behind it")
+        .type_name("csv[,noheader][,nounits]");
+    command.add_option("-i,--id", o.id, "only GPUs with these indexes, UUIDs or bus ids, separated by commas");
+    command.add_option("-f,--filename", o.file, "write into this file");
+    command.add_option("-l,--loop", o.loop, "again after so many seconds, until it is killed");
+    command.add_option("--loop-ms", o.loop_ms, "again after so many milliseconds");
+    command.add_flag("--version", o.versions, "the versions of driver, NVML and CUDA");
 }
 
 }  // namespace barcuda
