@@ -8,7 +8,9 @@ absent := $(patsubst %,$(lib)/barcuda/%,libnvcuvid.so.1 libnvidia-encode.so.1 li
 names := $(patsubst %,$(lib)/barcuda-libraries/%,libcublas.so.13 libcublas.so.12 libcublas.so.11 libcublasLt.so.13 \
              libcublasLt.so.12 libcublasLt.so.11 libcurand.so.10)
 
-products := $(bin)/barcuda-bridge $(bin)/barcuda-exporter $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1 $(links) $(absent) $(names) \
+loader := $(patsubst %,$(lib)/barcuda-loader/%,libcuda.so.1 libcuda.so libnvidia-ml.so.1 libcudart.so.13 libcudart.so.12 libcudart.so.11.0)
+
+products := $(bin)/barcuda-bridge $(bin)/barcuda-exporter $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1 $(links) $(absent) $(loader) $(names) \
             $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10 libnvidia-ml.so.1 $(if $(LLVM_CONFIG),libbarcuda-ptx.so))
 all: headers $(products)
 $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1: $(if $(SANITIZE),,$(B)/glibc-$(glibc)/libc.so)
@@ -33,6 +35,17 @@ $(lib)/barcuda/%: $(lib)/libbarcuda.so
 $(absent):
 	@mkdir -p $(@D)
 	@echo "$(@F) is a part of NVIDIA's driver that Barcuda has not: no video decoder, encoder or ray tracing." > $@
+
+# The same names for the system's own loader (`barcuda guest enable`). It knows libraries by the names inside them, and ours has one: so each
+# runtime is a file with its own name, in front of which the loader puts the library that it stands for.
+$(lib)/barcuda-loader/libcuda.so.1 $(lib)/barcuda-loader/libcuda.so: $(lib)/libbarcuda.so
+	@mkdir -p $(@D) && ln -sfn ../$(notdir $<) $@
+$(lib)/barcuda-loader/libnvidia-ml.so.1: $(lib)/barcuda/libnvidia-ml.so.1
+	@mkdir -p $(@D) && ln -sfn ../barcuda/$(notdir $<) $@
+$(lib)/barcuda-loader/libcudart.so.%:
+	$(call making,LINK)
+	@echo "$(@F) { };" > $(B)/$(@F).map
+	@$(CC) -shared -nostdlib -o $@ -x c /dev/null -Wl,-soname,$(@F) -Wl,--version-script=$(B)/$(@F).map -Wl,--filter,libcuda.so.1
 
 # NVML. A library of its own: a program that asks about the GPUs is no client, and must not get our malloc.
 $(lib)/barcuda/libnvidia-ml.so.1: $(call archive_files,guest-nvml shm-device base)

@@ -47,8 +47,13 @@ void preload(const std::string& library) {
 Installation installation() {
     std::error_code ec;
     const auto bin = std::filesystem::read_symlink("/proc/self/exe", ec).parent_path();
-    return {bin / "barcuda-bridge", installed("libbarcuda.so"), installed("barcuda"), installed("barcuda-libraries"),
-            installed("barcuda-soft/libcuda.so.1")};
+    return {bin / "barcuda-bridge",
+            installed("libbarcuda.so"),
+            installed("barcuda"),
+            installed("barcuda-libraries"),
+            installed("barcuda-soft/libcuda.so.1"),
+            installed("barcuda-loader"),
+            bin / "barcuda"};
 }
 
 std::string check(const Installation& here) {

@@ -9,6 +9,8 @@ namespace barcuda {
 
 struct Installation {
     std::string bridge, library, links, libraries, software;
+    std::string loader;   // the names of `links` as the system's loader wants them
+    std::string command;  // barcuda
 };
 Installation installation();
 std::string check(const Installation& here);  // what is missing for running a program; empty: nothing

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // guest.cc: `barcuda guest enable` and `disable`: every program of a guest, or of one of its users, finds the library
 // by itself. Programs learn of it from their environment, which this system sets: PAM's file for logins, cron and su;
-// environment.d for a user's session; systemd's defaults for services. With --every-program the loader itself reads it
-// (/etc/ld.so.preload). `barcuda guest status` says what is so, `barcuda guest serve` is the service of virtio-pmem.
+// environment.d for a user's session; systemd's defaults for services. Where there are no such variables (sudo, env -i)
+// the loader's configuration names the libraries, and with --every-program it loads ours into every program
+// (/etc/ld.so.preload). And `barcuda` gets the name nvidia-smi. `barcuda guest status` says what is so,
+// `barcuda guest serve` is the service of virtio-pmem.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <grp.h>
 #include <pwd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -103,7 +106,9 @@ std::vector<SettingsFile> places(const GuestOptions& c, const Installation& here
         {root / "etc/environment", "logins, ssh, cron, su", both + '\n', true, "LD_PRELOAD="},
         {root / "etc/environment.d/50-barcuda.conf", "sessions of users", both + '\n', false, nullptr},
         {root / "etc/systemd/system.conf.d/50-barcuda.conf", "services",
-         "[Manager]\nDefaultEnvironment=" + words + '\n', false, nullptr}};
+         "[Manager]\nDefaultEnvironment=" + words + '\n', false, nullptr},
+        {root / "etc/ld.so.conf.d/000-barcuda.conf", "programs without these variables (sudo, env -i)",
+         here.loader + '\n', false, nullptr}};
     if (c.every_program || c.disable)
         all.push_back(
             {root / "etc/ld.so.preload", "every program, however it is started", here.library + '\n', true, nullptr});
@@ -112,7 +117,48 @@ std::vector<SettingsFile> places(const GuestOptions& c, const Installation& here
 
 int refuse(const std::string& why) { return complain("guest", why); }
 
-int enable(const GuestOptions& c, const std::vector<SettingsFile>& all) {
+// The loader reads a cache of what its configuration names. A system without ldconfig has another loader.
+void refresh_loader(const GuestOptions& c) {
+    const char* const program = access("/sbin/ldconfig", X_OK) == 0 ? "/sbin/ldconfig" : "/usr/sbin/ldconfig";
+    if (access(program, X_OK) != 0) return;
+    std::vector<const char*> words = {program};
+    if (c.root != "/") words.insert(words.end(), {"-r", c.root.c_str()});
+    words.push_back(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        execv(program, const_cast<char**>(words.data()));
+        _exit(127);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) < 0 || status != 0)
+        fmt::print(stderr, "barcuda guest: {} failed: run it, so that the loader knows of the change\n", program);
+}
+
+// The name by which scripts ask for the GPUs, in a folder of the administrator's or of the user's.
+fs::path smi_link(const GuestOptions& c) {
+    if (!c.user) return fs::path(c.root) / "usr/local/bin/nvidia-smi";
+    return fs::path(getenv("HOME")) / ".local/bin/nvidia-smi";
+}
+bool is_ours(const fs::path& link, const Installation& here) {
+    std::error_code error;
+    return fs::is_symlink(fs::symlink_status(link, error)) && fs::read_symlink(link, error) == here.command;
+}
+void link_smi(const GuestOptions& c, const Installation& here) {
+    const fs::path link = smi_link(c), nvidias = fs::path(c.user ? "/" : c.root) / "usr/bin/nvidia-smi";
+    std::error_code error;
+    if (is_ours(link, here)) return;
+    for (const fs::path& other : {link, nvidias})
+        if (fs::exists(fs::symlink_status(other, error))) {
+            fmt::print("{:<44} is another program's, and stays; ours is `barcuda smi`\n", other.string());
+            return;
+        }
+    fs::create_directories(link.parent_path(), error);
+    fs::create_symlink(here.command, link, error);
+    if (error) fmt::print(stderr, "barcuda guest: cannot make {}: {}\n", link.string(), error.message());
+    else fmt::print("{:<44} barcuda smi\n", link.string());
+}
+
+int enable(const GuestOptions& c, const std::vector<SettingsFile>& all, const Installation& here) {
     for (const SettingsFile& p : all) {
         std::istringstream in(p.says ? without_ours(read(p.file)) : "");
         for (std::string line; std::getline(in, line);)
@@ -129,14 +175,19 @@ int enable(const GuestOptions& c, const std::vector<SettingsFile>& all) {
         if (const std::string error = write(p.file, text); !error.empty()) return refuse(error);
         fmt::print("{:<44} {}\n", p.file.string(), p.what);
     }
+    link_smi(c, here);
+    if (!c.user) refresh_loader(c);
     fmt::print("Programs that are started from the next {} on find the GPUs by themselves{}.\n",
                c.user ? "login" : "login or `systemctl daemon-reexec`",
-               c.every_program ? "" : "; sudo drops these variables: `sudo barcuda exec PROGRAM`");
+               c.every_program ? ""
+                               : "; sudo drops the variables: a program that carries its CUDA runtime needs `sudo "
+                                 "barcuda exec PROGRAM` there");
     return 0;
 }
 
-int disable(const std::vector<SettingsFile>& all, const std::string& library) {
+int disable(const GuestOptions& c, const std::vector<SettingsFile>& all, const Installation& here) {
     bool any = false;
+    const std::string& library = here.library;
     for (const SettingsFile& p : all) {
         const std::string now = read(p.file);
         std::string kept = without_ours(now);
@@ -152,6 +203,14 @@ int disable(const std::vector<SettingsFile>& all, const std::string& library) {
         if (error) return refuse(fmt::format("cannot remove {}: {}", p.file.string(), error.message()));
         fmt::print("{:<44} restored\n", p.file.string());
     }
+    if (const fs::path link = smi_link(c); is_ours(link, here)) {
+        any = true;
+        std::error_code error;
+        fs::remove(link, error);
+        if (error) return refuse(fmt::format("cannot remove {}: {}", link.string(), error.message()));
+        fmt::print("{:<44} removed\n", link.string());
+    }
+    if (any && !c.user) refresh_loader(c);
     if (!any) fmt::print("nothing was enabled here\n");
     return 0;
 }
@@ -214,6 +273,9 @@ int status() {
     if (told.empty())
         say("enabled", "for no program; `barcuda guest enable` does that, and `barcuda exec PROGRAM` runs one without");
     for (const std::string& t : told) say(&t == told.data() ? "enabled" : "", "for " + t);
+    for (const GuestOptions* where : {&all, &own})
+        if (where->user ? getenv("HOME") && is_ours(smi_link(own), here) : is_ours(smi_link(all), here))
+            say("commands", fmt::format("{} is `barcuda smi`", smi_link(*where).string()));
     return 0;
 }
 
@@ -227,7 +289,7 @@ int change(const GuestOptions& c) {
     GuestOptions where = c;
     if (where.root.empty()) where.root.push_back('/');
     const auto all = places(where, here);
-    return c.disable ? disable(all, here.library) : enable(where, all);
+    return c.disable ? disable(where, all, here) : enable(where, all, here);
 }
 
 int give_out(const pmem::ServiceOptions& options) {

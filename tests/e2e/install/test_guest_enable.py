@@ -9,11 +9,15 @@ import pytest
 
 from e2e.flat import BARCUDA, BUILD, Region, gxx, may_be_other_user, other_user, run, succeed, text_of, written
 
-OWN_MOUNTS = "an /etc and a /dev/shm", "mount -t tmpfs -o mode=1777 tmpfs /dev/shm && cp -a /etc /dev/shm/etc && mount --bind /dev/shm/etc /etc"
+OWN_MOUNTS = "an /etc, a /dev/shm and a /usr/local/bin", """
+mount -t tmpfs -o mode=1777 tmpfs /dev/shm && cp -a /etc /dev/shm/etc && mount --bind /dev/shm/etc /etc && ldconfig &&
+mount -t tmpfs tmpfs /usr/local/bin"""
 pytestmark = pytest.mark.usefixtures("own_mounts")
 VECTOR_ADD = BUILD / "programs/vector_add"
 PRELOADS, VARIABLES = Path("/etc/ld.so.preload"), Path("/etc/environment")
 OF_LOGINS, OF_SERVICES = Path("/etc/environment.d/50-barcuda.conf"), Path("/etc/systemd/system.conf.d/50-barcuda.conf")
+LOADERS = Path("/etc/ld.so.conf.d/000-barcuda.conf")
+SMI = Path("/usr/local/bin/nvidia-smi")
 OTHERS = "/no/other.so\n"
 
 
@@ -32,6 +36,9 @@ class Guest:
         self.region, self.etc, self.scratch = region, etc, scratch
 
     def reset(self):
+        SMI.unlink(missing_ok=True)
+        LOADERS.unlink(missing_ok=True)
+        succeed("ldconfig")
         for place in VARIABLES, PRELOADS, OF_LOGINS.parent, OF_SERVICES.parent:
             remove(place)
             before = self.etc / place.relative_to("/etc")
@@ -80,6 +87,7 @@ def machine(own_mounts, shared):
     for folder in OF_LOGINS.parent, OF_SERVICES.parent:  # an empty one says nothing
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
+    succeed("ldconfig")
     succeed("cp", "-a", "/etc", shared / "etc")
     region = Region()
     try:
@@ -118,6 +126,36 @@ def test_enabled_programs_of_logins_and_of_services_run_and_disabled_the_files_a
     guest.etc_is_as_it_was()
     assert guest.succeeds("disable") == "nothing was enabled here\n"
     guest.status("^enabled +for no program")
+
+
+def test_enabled_programs_without_variables_find_the_libraries_and_so_does_ctypes(guest):
+    """As under sudo and env -i. The loader's cache names them first, also where a toolkit is installed."""
+    guest.succeeds("enable")
+    guest.passes()
+    for name in "cuda", "cudart", "nvidia-ml":
+        found = succeed("/usr/bin/python3", "-c", f"import ctypes.util; print(ctypes.util.find_library({name!r}))")
+        assert re.match(rf"lib{name}\.so\.[0-9.]+$", found), found
+    count = succeed("env", "-i", f"BARCUDA_REGION={guest.region.path}", "/usr/bin/python3", "-c",
+                    "import ctypes; n = ctypes.c_int(); print(ctypes.CDLL('libcudart.so.12').cudaGetDeviceCount(ctypes.byref(n)), n.value)")
+    assert count == "0 1\n"
+    guest.succeeds("disable")
+    assert "barcuda" not in succeed("ldconfig", "-p")
+    guest.etc_is_as_it_was()
+
+
+def test_enabled_nvidia_smi_is_ours_and_disabled_it_is_gone(guest):
+    guest.succeeds("enable")
+    assert re.match("GPU 0: ", succeed("sh", "-c", "nvidia-smi -L", env=guest.region.named))
+    guest.status(rf"^commands +{SMI} is `barcuda smi`$")
+    guest.succeeds("disable")
+    assert not SMI.is_symlink()
+
+
+def test_another_programs_nvidia_smi_stays(guest):
+    written(SMI, "another")
+    assert re.search(f"^{SMI} +is another program's, and stays", guest.succeeds("enable"), re.M)
+    guest.succeeds("disable")
+    assert SMI.read_text() == "another"
 
 
 def test_to_enable_twice_is_to_enable_once(guest):
@@ -168,7 +206,11 @@ def test_a_user_enables_it_for_its_own_logins(guest):
     guest.succeeds("enable", "--user", home=home)
     guest.status(rf"^ +for your login shells \({profile}\)$", env={"HOME": home})
     guest.passes(program=("sh", "-c", '. "$1"/.profile; [ $B = 1 ] && exec "$2"', "sh", home, VECTOR_ADD))
+    smi = home / ".local/bin/nvidia-smi"
+    assert smi.resolve() == BARCUDA
+    assert not LOADERS.exists() and not SMI.exists(), "a user changed the system"
     guest.succeeds("disable", "--user", home=home)
+    assert not smi.is_symlink()
     assert profile.read_text() == "B=1\n"
 
 
