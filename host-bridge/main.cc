@@ -29,6 +29,9 @@ std::string not_negative(const std::string& text) {
     return text.starts_with('-') ? throw CLI::ValidationError(text, "it cannot be negative") : text;
 }
 
+// Its own description lists all units that it knows.
+CLI::Validator a_size() { return CLI::AsSizeValue(false).description(""); }
+
 std::string on_or_off(const std::string& text) {
     if (text == "on" || text == "1") return "1";
     return text == "off" || text == "0" ? "0" : throw CLI::ValidationError(text, "it is on or off");
@@ -81,7 +84,8 @@ int main(int argc, char** argv) {
         ->check(check_name);
     app.add_option("--size", options.size,
                    "bytes of a new region, a power of two; with K, M or G; an existing region keeps its size")
-        ->transform(CLI::AsSizeValue(false))
+        ->type_name("SIZE")
+        ->transform(a_size())
         ->transform(not_negative)
         ->default_str("4G");
     app.add_option("--base", options.base, "virtual address of the region in every process")
@@ -124,7 +128,10 @@ int main(int argc, char** argv) {
             auto& all = whose == barcuda::Of::client ? options.limits.client : options.limits.guest;
             CLI::Option* const option = app.add_option("--" + its.option(whose), all[limit], its.help(whose));
             if (its.unit == barcuda::Unit::on_or_off) option->transform(on_or_off);
-            else option->transform(CLI::AsSizeValue(false))->transform(not_negative);
+            else
+                option->type_name(its.unit == barcuda::Unit::bytes ? "SIZE" : "NUMBER")
+                    ->transform(a_size())
+                    ->transform(not_negative);
         }
     });
     app.add_option("--warm", options.warm.least, "number of workers that wait with a CUDA context ready")
@@ -139,7 +146,8 @@ int main(int argc, char** argv) {
     app.add_option("--warm-memory", options.warm.memory,
                    "host memory that all waiting workers may hold if there are more than --warm, including the part of "
                    "the region that each keeps (default: no limit; the GPU memory of their contexts is not included)")
-        ->transform(CLI::AsSizeValue(false))
+        ->type_name("SIZE")
+        ->transform(a_size())
         ->transform(not_negative);
     app.add_option("--warm-idle", warm_idle, "seconds without a new client after which workers beyond --warm end")
         ->capture_default_str();
@@ -203,12 +211,14 @@ int main(int argc, char** argv) {
         ->default_str("off");
     app.add_option("--store", options.store,
                    "host memory for what leaves a shared GPU, of all clients; without it, this VM's memory stays there")
-        ->transform(CLI::AsSizeValue(false))
+        ->type_name("SIZE")
+        ->transform(a_size())
         ->transform(not_negative);
     app.add_option("--store-ready", options.store_ready,
                    "how much of the store is prepared ahead, because fresh pages take most of a second for a GiB; in "
                    "steps of 256M")
-        ->transform(CLI::AsSizeValue(false))
+        ->type_name("SIZE")
+        ->transform(a_size())
         ->transform(not_negative);
     app.add_option("--wait", options.wait,
                    "seconds that a program waits for memory of a shared GPU before it hears that there is none")
@@ -216,7 +226,8 @@ int main(int argc, char** argv) {
         ->capture_default_str();
     app.add_option("--card-reserve", options.card_reserve,
                    "bytes of each shared GPU that are promised to no client; the largest of all bridges holds")
-        ->transform(CLI::AsSizeValue(false))
+        ->type_name("SIZE")
+        ->transform(a_size())
         ->transform(not_negative)
         ->default_str("768M");
     app.add_option("--doorbell", options.doorbell,

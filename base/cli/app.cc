@@ -9,8 +9,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <sstream>
 #include <utility>
 #include <vector>
+
+#include "base/cli/wrap.h"
 
 namespace barcuda {
 namespace {
@@ -98,8 +101,10 @@ bool parsed(CLI::App& app, int argc, char** argv, int& status, const auto& wrong
         app.parse(argc, argv);
         return true;
     } catch (const CLI::ParseError& error) {
-        if (error.get_exit_code() == 0) {
-            status = app.exit(error);
+        if (error.get_exit_code() == 0) {  // a help, or the version
+            std::ostringstream said;
+            status = app.exit(error, said, said);
+            std::cout << wrapped(said.str(), terminal_columns());
             return false;
         }
         const CLI::App& meant = innermost(app);
@@ -126,7 +131,7 @@ int help(App& app, const std::vector<std::string>& words) {
         }
         of = of->get_subcommand(word);
     }
-    std::cout << of->help(of == &all ? "" : full_name(*of->get_parent()));
+    std::cout << wrapped(of->help(of == &all ? "" : full_name(*of->get_parent())), terminal_columns());
     return 0;
 }
 

@@ -66,13 +66,15 @@ const Option& Option::existing_directory() const {
     return *this;
 }
 const Option& Option::as_size() const {
-    option_->transform(CLI::AsSizeValue(false));
+    option_->type_name("SIZE");
+    option_->transform(CLI::AsSizeValue(false).description(""));
     option_->transform(begins_with_a_digit());
     return *this;  // what comes last is asked first
 }
 const Option& Option::as_seconds() const {
     const std::map<std::string, double> units{{"ms", 0.001}, {"s", 1}, {"m", 60}};
-    option_->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::UNIT_OPTIONAL));
+    option_->type_name("TIME");
+    option_->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::UNIT_OPTIONAL).description(""));
     option_->transform(begins_with_a_digit());
     return *this;
 }

@@ -19,6 +19,7 @@ constexpr AddCommand* commands[] = {
     add_run,
     add_stats,
     add_exec,
+    add_demo,
     // this machine
     add_doctor,
     add_support,

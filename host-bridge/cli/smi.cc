@@ -358,8 +358,7 @@ void add_smi(App& app) {
     command.add_flag("--help-query-gpu", o.help_gpu, "the properties that --query-gpu knows");
     command.add_option("--query-compute-apps", o.query_processes, "these properties of each process");
     command.add_flag("--help-query-compute-apps", o.help_processes, "the properties that --query-compute-apps knows");
-    command.add_option("--format", o.format, "of --query-...: csv, with noheader and nounits behind it")
-        .type_name("csv[,noheader][,nounits]");
+    command.add_option("--format", o.format, "of --query-...: csv, or csv,noheader,nounits").type_name("FORMAT");
     command.add_option("-i,--id", o.id, "only GPUs with these indexes, UUIDs or bus ids, separated by commas");
     command.add_option("-f,--filename", o.file, "write into this file");
     command.add_option("-l,--loop", o.loop, "again after so many seconds, until it is killed");

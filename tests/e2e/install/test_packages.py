@@ -226,6 +226,11 @@ def test_programs_run_with_the_software_gpu_of_the_packages(installed):
     assert re.search("^PASSED", ran.out, re.M), ran
 
 
+def test_the_demo_of_the_packages_runs_without_a_toolkit(installed):
+    ran = installed.run("barcuda", "demo", "--device", "soft", "--region-size", "512M")
+    assert ran.status == 0 and ran.out.endswith("\nPASSED\n"), ran
+
+
 def test_purged_nothing_of_the_packages_is_left(installed, bridge):
     """A bridge leaves its region, which is purged too. What is in the overlay has been written, and is there still; the rest is dpkg's records.
     The last test, since the packages are gone."""
