@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wrap.h: help texts on a terminal: a line that is too long goes on where its text begins, under an option's description
-// for instance.
+// wrap.h: help texts on a terminal: a line that is too long goes on where its text begins, for instance under an
+// option's description.
 #pragma once
 #include <string>
 

@@ -300,16 +300,28 @@ bool join(const Plan& plan, const std::function<void(Measure)>& failed) {
     return false;
 }
 
+// A measure that was switched off, or that should be here and is not, is a warning of its own. The others have a line
+// together.
 void report(const Plan& plan) {
+    std::vector<std::string> usual;
+    std::string names;
     for (unsigned i = 0; i < measures; ++i) {
         if (plan.why[i].empty()) continue;
         const auto m = static_cast<Measure>(i);
         const bool odd = plan.switched[i] || (row(m).expected && plan.why[i].starts_with("not available"));
         const std::string line =
             fmt::format("the workers' cage lacks '{}' ({}): {}", about(m).name, about(m).what, plan.why[i]);
-        if (odd) log::warn("{}", line);
-        else log::info("{}", line);
+        if (odd) {
+            log::warn("{}", line);
+            continue;
+        }
+        usual.push_back(line);
+        names += fmt::format("{}'{}'", names.empty() ? "" : ", ", about(m).name);
     }
+    if (usual.size() == 1) log::info("{}", usual[0]);
+    if (usual.size() < 2) return;
+    log::info("the workers' cage lacks {}: `barcuda doctor` says what they are, --log-level debug says why", names);
+    for (const std::string& line : usual) log::debug("{}", line);
 }
 
 std::vector<char*> environment(const Order& order) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// demo.cc: `barcuda demo`: a CUDA program that needs no toolkit, so that an installation can be seen to work. It says
-// which GPU it has, copies a program's own memory to the GPU and back, and adds numbers there. The command starts itself
-// once more under the library, as `barcuda exec` does in a guest and `barcuda run` without a VM; where the library is in
-// this process already, it is that program.
+// demo.cc: `barcuda demo`: a CUDA program that needs no toolkit, so that an installation can be seen to work. It names
+// the GPUs, copies a program's own memory to the GPU and back, and adds numbers there. The command starts itself again
+// under the library, as `barcuda exec` does in a guest and `barcuda run` without a VM; where the library is in this
+// process already, it is that program.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <fmt/format.h>

@@ -71,7 +71,7 @@ class TakenOver:
                           env={"LD_LIBRARY_PATH": f"{self.installation.nvidia}:{self.installation.soft}", **(env or {})}, **how)
 
     def lacks(self, measure):
-        return f"cage lacks '{measure}'" in self.log
+        return bool(re.search(f"cage lacks ('[a-z]+', )*'{measure}'", self.log))
 
     def attempt(self, name):
         """A client whose worker tries this."""

@@ -231,7 +231,7 @@ def test_each_bridge_takes_a_user_for_its_workers_that_no_other_has(cage, region
     other = regions()
     os.chown(other.folder, nobody.pw_uid, -1)
     second = other.serve("--user", "nobody", program=cage.installation.bridge, device="soft")
-    if "cage lacks 'user'" in second.log:
+    if re.search("cage lacks ('[a-z]+', )*'user'", second.log):
         pytest.skip("a bridge of another user may not change its workers' user here")
     status = Path(f"/proc/{second.proper}/status").read_text()
     assert re.search(rf"^Uid:(\s+{nobody.pw_uid}){{4}}", status, re.M) and re.search(r"^CapPrm:\s+0+$", status, re.M), status

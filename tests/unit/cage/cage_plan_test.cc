@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "base/log.h"
 #include "base/message.h"
 #include "host-bridge/cage/measures.h"
 #include "host-bridge/cage/users.h"
@@ -146,6 +147,28 @@ TEST(CagePlan, RefusesACallThatThereIsNot) {
     wish.calls = "ptrace";
     EXPECT_TRUE(decide(wish).order.allows(SYS_ptrace));
     EXPECT_FALSE(decide(wish).order.allows(SYS_mount));
+}
+
+// What the bridge logs of a plan, in one line for each part.
+std::string reported(const Plan& plan) {
+    testing::internal::CaptureStderr();
+    log::start(stderr, "bridge", "debug");
+    report(plan);
+    return testing::internal::GetCapturedStderr();
+}
+
+TEST(CageReport, SeveralMeasuresThatAreUsuallyNotAvailableHaveOneLine) {
+    Plan plan;
+    plan.why[static_cast<unsigned>(Measure::cgroup)] = "no cgroup";
+    EXPECT_THAT(reported(plan), HasSubstr("the workers' cage lacks 'cgroup' (")) << "one alone has its reason";
+    plan.why[static_cast<unsigned>(Measure::oom)] = "no oom";
+    const std::string both = reported(plan);
+    EXPECT_THAT(both, HasSubstr("info bridge: the workers' cage lacks 'oom', 'cgroup': `barcuda doctor`"));
+    EXPECT_THAT(both, HasSubstr("debug bridge: the workers' cage lacks 'oom' ("));
+    EXPECT_THAT(both, testing::Not(HasSubstr("info bridge: the workers' cage lacks 'cgroup' (")));
+    plan.switched[static_cast<unsigned>(Measure::oom)] = true;
+    EXPECT_THAT(reported(plan), HasSubstr("warning bridge: the workers' cage lacks 'oom' ("))
+        << "a measure that was switched off is a warning";
 }
 
 }  // namespace
