@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <thread>
 
@@ -43,10 +44,10 @@ struct SortOrder {
 const std::vector<SortOrder>& orders() {
     static const std::vector<SortOrder> all = {
         {'g', "GPU", [](const ClientLine& r) { return r.client->all_busy().value_or(0); }},
-        {'m', "GPU memory", [](const ClientLine& r) { return double(r.client->all_device_memory()); }},
+        {'m', "memory", [](const ClientLine& r) { return double(r.client->all_device_memory()); }},
         {'r', "region", [](const ClientLine& r) { return double(r.client->region_memory); }},
-        {'l', "launches", [](const ClientLine& r) { return r.rates.launches; }},
-        {'c', "copies",
+        {'l', "launch", [](const ClientLine& r) { return r.rates.launches; }},
+        {'c', "copy",
          [](const ClientLine& r) { return r.rates.copied[Counts::to_device] + r.rates.copied[Counts::to_host]; }},
         {'w', "queue", [](const ClientLine& r) { return double(r.client->queued); }},
         {'a', "age", [](const ClientLine& r) { return r.client->age; }},
@@ -74,13 +75,39 @@ std::vector<std::string> words_of(const Rates& r, std::uint64_t queued) {
 const std::vector<std::string> headings_of_rates = {">CMD/s",   ">LAUNCH/s", ">COPY/s", ">TO GPU",
                                                     ">TO HOST", ">ON GPU",   ">QUEUE"};
 
-Picture draw(const View& view, const Since& since, const SortOrder& order) {
+using Table = std::vector<std::vector<std::string>>;
+
+std::size_t width_of(const Table& table) {
+    std::size_t width = 0;
+    for (const std::string& line : columns(table)) width = std::max(width, line.size());
+    return width;
+}
+
+// Without columns that a narrow terminal has no room for: the first of `spare` goes first, of equal headings the last.
+Table fitted(Table table, std::size_t width, std::initializer_list<const char*> spare) {
+    for (const char* const heading : spare) {
+        if (width_of(table) <= width) break;
+        const auto found = std::find(table[0].rbegin(), table[0].rend(), heading);
+        if (found == table[0].rend()) continue;
+        const auto at = table[0].rend() - found - 1;
+        for (std::vector<std::string>& row : table) row.erase(row.begin() + at);
+    }
+    return table;
+}
+
+// What is longer ends with a sign.
+std::string cut(const std::string& text, std::size_t most) {
+    return text.size() <= most ? text : text.substr(0, most - 1) + '+';
+}
+
+// `width`: what the tables may have, less important columns give way.
+Picture draw(const View& view, const Since& since, const SortOrder& order, std::size_t width = ~std::size_t{0}) {
     const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
         words.insert(words.end(), more.begin(), more.end());
         return words;
     };
     Picture picture;
-    std::vector<std::vector<std::string>> bridges = {
+    Table bridges = {
         with({"VM", ">GPU", "NAME", ">BUSY", ">MEMORY", ">OF", ">REGION", ">OF", ">CLIENTS"}, headings_of_rates)};
     std::vector<ClientLine> rows;
     for (const Bridge& b : view.bridges) {
@@ -88,8 +115,8 @@ Picture draw(const View& view, const Since& since, const SortOrder& order) {
         std::vector<std::string> rates = words_of(since.of(b), b.queued), name = {b.name};
         for (std::size_t d = 0; d < b.gpus.size(); ++d) {
             const watch::Gpu& gpu = b.gpus[d];
-            std::vector<std::string> its = {std::to_string(d), gpu.name.substr(0, 24), percent(gpu.busy),
-                                            size(gpu.held), size(gpu.memory)};
+            std::vector<std::string> its = {std::to_string(d), cut(gpu.name, 24), percent(gpu.busy), size(gpu.held),
+                                            size(gpu.memory)};
             bridges.push_back(with(with(with(name, its), own), rates));
             picture.fill.push_back(gpu.memory ? Percent(unsigned(double(gpu.held) * 100 / double(gpu.memory)))
                                               : Percent());
@@ -100,18 +127,20 @@ Picture draw(const View& view, const Since& since, const SortOrder& order) {
         for (const watch::Client& c : b.rows) rows.push_back({&b, &c, since.of(b, c)});
     }
     std::ranges::stable_sort(rows, std::greater<>{}, order.value);
-    std::vector<std::vector<std::string>> clients = {
+    Table clients = {
         with({"VM", ">CH", ">PID", "USER", "PROGRAM", ">AGE", ">GPU", ">MEMORY", ">REGION"}, headings_of_rates)};
     for (const ClientLine& r : rows) {
         const watch::Client& c = *r.client;
-        clients.push_back(with(
-            {r.bridge->name, std::to_string(c.channel), std::to_string(c.pid), c.user.empty() ? "?" : c.user,
-             c.program.substr(0, 24), age(c.age), c.paused_for > 0 || c.shared.lacks ? c.state : percent(c.all_busy()),
-             size(c.all_device_memory()), size(c.region_memory)},
-            words_of(r.rates, c.queued)));
+        clients.push_back(
+            with({r.bridge->name, std::to_string(c.channel), std::to_string(c.pid), c.user.empty() ? "?" : c.user,
+                  cut(c.program, 24), age(c.age), c.paused_for > 0 || c.shared.lacks ? c.state : percent(c.all_busy()),
+                  size(c.all_device_memory()), size(c.region_memory)},
+                 words_of(r.rates, c.queued)));
     }
-    picture.bridges = columns(bridges);
-    picture.clients = columns(clients);
+    picture.bridges = columns(fitted(
+        bridges, width, {">ON GPU", ">COPY/s", "NAME", ">CMD/s", ">OF", ">REGION", ">TO HOST", ">OF", ">CLIENTS"}));
+    picture.clients = columns(
+        fitted(clients, width, {">ON GPU", ">COPY/s", ">CMD/s", ">CH", ">AGE", ">REGION", "USER", ">TO HOST", ">PID"}));
     return picture;
 }
 
@@ -172,8 +201,18 @@ std::string bar(unsigned percent, unsigned width) {
     return "[" + std::string(full, '|') + std::string(width - full, ' ') + "]";
 }
 
-void show(Screen& screen, const View& view, const Since& since, const SortOrder& order, std::size_t& first) {
-    const Picture picture = draw(view, since, order);
+struct Scroll {             // of what the terminal shows
+    std::size_t first = 0;  // client
+    std::size_t side = 0;   // 0: the columns that fit; else all columns, without so many characters at the left
+};
+
+void show(Screen& screen, const View& view, const Since& since, const SortOrder& order, Scroll& place) {
+    const auto columns = static_cast<std::size_t>(COLS);
+    const Picture picture = place.side ? draw(view, since, order) : draw(view, since, order, columns);
+    const auto shifted = [&](const std::string& line) { return line.substr(std::min(line.size(), place.side)); };
+    // A bar's line has 59 characters beside its two bars.
+    const unsigned of_bars = std::clamp((COLS - 59) / 2, 4, 20);
+    std::size_t& first = place.first;
     screen.begin();
     screen.line(headline(view), A_BOLD, title_pair);
     if (view.bridges.empty()) screen.line(with_hint(nobody_serves(view)));
@@ -183,29 +222,29 @@ void show(Screen& screen, const View& view, const Since& since, const SortOrder&
         for (std::size_t d = 0; d < b.gpus.size(); ++d, ++n) {
             const unsigned full = picture.fill[n].value_or(0), busy = b.gpus[d].busy.value_or(0);
             const unsigned most = std::max(full, busy);
-            screen.line(
-                fmt::format("{:<14.14} GPU {:<2} busy {} {:>4}  memory {} {:>3}% of {}", b.name, d, bar(busy, 20),
-                            percent(b.gpus[d].busy), bar(full, 20), full, size(b.gpus[d].memory)),
-                A_NORMAL,
-                most >= 95   ? full_pair
-                : most >= 75 ? high_pair
-                             : good_pair);
+            screen.line(fmt::format("{:<14} GPU {:<2} busy {} {:>4}  memory {} {:>3}% of {}", cut(b.name, 14), d,
+                                    bar(busy, of_bars), percent(b.gpus[d].busy), bar(full, of_bars), full,
+                                    size(b.gpus[d].memory)),
+                        A_NORMAL,
+                        most >= 95   ? full_pair
+                        : most >= 75 ? high_pair
+                                     : good_pair);
         }
     if (!view.bridges.empty()) {
         screen.line("");
         for (std::size_t i = 0; i < picture.bridges.size(); ++i)
-            screen.line(picture.bridges[i], i ? A_NORMAL : A_REVERSE);
+            screen.line(shifted(picture.bridges[i]), i ? A_NORMAL : A_REVERSE);
         screen.line("");
         const std::size_t all = picture.clients.size() - 1;
         const auto room = static_cast<std::size_t>(std::max(1, screen.left() - 2));
         first = std::min(first, all > room ? all - room : 0);
-        screen.line(picture.clients[0], A_REVERSE);
-        for (std::size_t i = first; i < std::min(all, first + room); ++i) screen.line(picture.clients[i + 1]);
+        screen.line(shifted(picture.clients[0]), A_REVERSE);
+        for (std::size_t i = first; i < std::min(all, first + room); ++i) screen.line(shifted(picture.clients[i + 1]));
     }
     std::string keys = "q quit  sort:";
     for (const SortOrder& o : orders()) keys += fmt::format(" {}{} {}", &o == &order ? "*" : "", o.key, o.name);
     while (screen.left() > 1) screen.line("");
-    screen.line(keys + "  arrows scroll", A_DIM);
+    screen.line(keys + "  arrows", A_DIM);
     screen.end();
 }
 
@@ -214,16 +253,18 @@ int live(double interval) {
     Since next(now), since = next;
     Screen screen(colours(STDOUT_FILENO));
     const SortOrder* order = &orders()[1];
-    std::size_t first = 0;
+    Scroll place;
     for (double wait = std::min(interval, 0.3);;) {  // the first rates come soon
-        show(screen, now, since, *order, first);
+        show(screen, now, since, *order, place);
         timeout(static_cast<int>(wait * 1000));
         const int key = getch();
         if (key == 'q' || key == 'Q' || key == 27) return 0;
-        if (key == KEY_DOWN) ++first;
-        else if (key == KEY_UP && first) --first;
-        else if (key == KEY_NPAGE) first += 10;
-        else if (key == KEY_PPAGE) first -= std::min<std::size_t>(first, 10);
+        if (key == KEY_DOWN) ++place.first;
+        else if (key == KEY_UP && place.first) --place.first;
+        else if (key == KEY_NPAGE) place.first += 10;
+        else if (key == KEY_PPAGE) place.first -= std::min<std::size_t>(place.first, 10);
+        else if (key == KEY_RIGHT) place.side += 16;
+        else if (key == KEY_LEFT) place.side -= std::min<std::size_t>(place.side, 16);
         else
             for (const SortOrder& o : orders())
                 if (key == o.key) order = &o;

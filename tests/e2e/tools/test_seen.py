@@ -144,14 +144,14 @@ def test_top_has_rates_as_json(busy):
     assert abs(bridge["a_second"]["launches"] - one["launches"]) < 1e-6 * bridge["a_second"]["launches"], said
 
 
-def screen(answers, **variables):
+def screen(answers, columns=180, **variables):
     """`barcuda top` on a terminal: its status and what it drew. `answers`: what is waited for, and the key that is typed then."""
     variables = {name: value for name, value in {**os.environ, "TERM": "xterm-256color", "NO_COLOR": None, **variables}.items() if value is not None}
     pid, terminal = pty.fork()
     if pid == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         os.execve(BARCUDA, [str(BARCUDA), "top", "--interval", "0.2"], variables)
     try:
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 180, 0, 0))
         drawn, since, end, answers = b"", 0, time.monotonic() + 60, list(answers)
         while True:
             if time.monotonic() > end:
@@ -176,7 +176,7 @@ COLOUR = rb"\x1b\[3[0-7]m"
 
 def test_top_on_a_terminal_sorts_by_a_key_and_ends_with_another(seen):
     status, drawn = screen([(MINE.encode(), b"l"), (b"*", b"q")])
-    assert status == 0 and b"*m GPU memory" in drawn, drawn
+    assert status == 0 and b"*m memory" in drawn, drawn
     assert b"\x1b[?1049l" in drawn, f"the terminal is not as before: {drawn}"
     assert re.search(COLOUR, drawn), f"no colours: {drawn}"
 
@@ -184,6 +184,19 @@ def test_top_on_a_terminal_sorts_by_a_key_and_ends_with_another(seen):
 def test_top_on_a_terminal_has_no_colours_where_they_are_not_wanted(seen):
     status, drawn = screen([(MINE.encode(), b"q")], NO_COLOR="1")
     assert status == 0 and not re.search(COLOUR, drawn), drawn
+
+
+RIGHT = b"\x1bOC"
+
+
+def test_top_at_80_columns_has_what_matters_and_shows_the_rest_sideways(seen):
+    status, drawn = screen([(MINE.encode(), RIGHT), (b"CMD/s", b"q")], columns=80)
+    assert status == 0, drawn
+    narrow = drawn[:drawn.index(b"CMD/s")].decode()  # before the arrow
+    for heading in "VM", "BUSY", "MEMORY", "PROGRAM", "LAUNCH/s", "TO GPU", "QUEUE":
+        assert heading in narrow, f"no {heading}: {narrow}"
+    assert re.search(r"memory \[[ |]+\] +\d+% of [0-9.]+[GM]", narrow), f"the bar is cut off: {narrow}"
+    assert "a age  arrows" in narrow, f"the line of keys is cut off: {narrow}"
 
 
 # ---- Prometheus: the same numbers, from the exporter and for the textfile collector -------------------------------------------------------
