@@ -28,10 +28,12 @@ $(any_glibc): $(B)/any-glibc/%: tests/programs/%.cu $(wildcard tests/programs/*.
 e2e_sources := $(wildcard tests/e2e/*/*.cu)
 e2e_source = $(filter %/$(1).cu,$(e2e_sources))
 e2e_programs := $(patsubst %.cu,$(B)/e2e/%,$(notdir $(e2e_sources)))
+$(B)/e2e/answers: optimize := -O0 -std=c++20 -I.
+$(B)/e2e/answers: libraries := -lcuda
 .SECONDEXPANSION:
 $(e2e_programs): $(B)/e2e/%: $$(call e2e_source,$$*) $(wildcard tests/e2e/*/*.h)
 	$(call making,NVCC,$<)
-	@$(NVCC) -cudart=shared -O2 -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 -o $@ $<
+	@$(NVCC) -cudart=shared $(or $(optimize),-O2) -Wno-deprecated-gpu-targets -gencode arch=compute_75,code=compute_75 -o $@ $< $(libraries)
 
 # Clients that mean no good: tests/hostile/campaign.
 $(B)/tests/hostile/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
