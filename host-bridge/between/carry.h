@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // carry.h: how a client leaves its worker, and how another worker goes on with it: what bridge and worker say to each
-// other about that. (docs/decisions/0080-births.md has the reasons.)
+// other about that. (The worker's half: worker/leave.h, worker/wake.h. The reasons: docs/decisions/0080-births.md)
 //
 // A client is three parts, each a stream of bytes with a descriptor of its own: a pipe, a socket or a file, from where
 // it stands. They have hashes inside; a part that is cut or damaged is noticed.

@@ -125,6 +125,37 @@ void get(In& in, Session::State& s) {
     in.get(s.prints);
 }
 
+void put(Out& out, const Carried& c) {
+    out.put(c.queue.index);
+    out.put(c.queue.wrap);
+    out.put(c.queue.chains);
+    out.put(c.supply.answered);
+    for (const Supply::Run& run : c.supply.prepared) {
+        out.put(run.offset);
+        out.put(run.bytes);
+    }
+    out.put(c.extents.size());
+    for (const auto& [offset, bytes] : c.extents) {
+        out.put(offset);
+        out.put(bytes);
+    }
+}
+void get(In& in, Carried& c) {
+    in.get(c.queue.index);
+    in.get(c.queue.wrap);
+    in.get(c.queue.chains);
+    in.get(c.supply.answered);
+    for (Supply::Run& run : c.supply.prepared) {
+        in.get(run.offset);
+        in.get(run.bytes);
+    }
+    c.extents.resize(in.count(2 * sizeof(std::uint64_t)));
+    for (auto& [offset, bytes] : c.extents) {
+        in.get(offset);
+        in.get(bytes);
+    }
+}
+
 }  // namespace
 
 std::vector<CodeStore::Ref> code_of(const Carried& carried) {
@@ -156,6 +187,7 @@ std::vector<std::byte> written(const Carried& carried) {
     }
     births.put_all(carried.recorded_events);
     put(births, carried.state);
+    put(births, carried);
 
     Out all;
     all.put(rows.all().size());
@@ -232,6 +264,7 @@ Failure read(std::span<const std::byte> bytes, const FindCode& find, Carried& ca
     }
     in.get_all(all.recorded_events);
     get(in, all.state);
+    get(in, all);
     if (!in.done()) return "it is not as long as it says";
     carried = std::move(all);
     return {};

@@ -6,7 +6,7 @@
 //   head   CarriedHead
 //   rows   their number, then the identity of each row that is used below; commands name rows by their place here
 //   code   their number, then hash and bytes of each image; commands name images by their place here, from 1 on
-//   births, recorded events, state: as the functions in carried_format.cc write them, in this order
+//   births, recorded events, state, queue, supply, extents: as the functions in carried_format.cc write them
 //
 // All values are multiples of 8 bytes, as in a packet.
 #pragma once

@@ -11,6 +11,8 @@
 #include "base/content_hash.h"
 #include "host-bridge/worker/execute.h"
 #include "host-bridge/worker/memory/layer.h"
+#include "host-bridge/worker/memory/residence.h"
+#include "shm-device/queue/wait.h"
 
 namespace barcuda {
 namespace {
@@ -31,13 +33,8 @@ class Replay {
     Failure command(const Birth& birth) {
         if (birth.code)
             if (Failure failure = send_code(*birth.code)) return in(birth, failure.text());
-        births_.expect(birth.names);
-        const bool allocates = birth.op == Op::cuMemAlloc_v2 || birth.op == Op::cuMemAllocPitch_v2;
-        if (allocates && !birth.made.empty()) place_next(birth.made.front().thing.name);
         Writer reply(room_);
-        const Verdict verdict =
-            perform(session_, {static_cast<std::uint32_t>(birth.op), birth.context}, birth.body, true, reply);
-        place_next(0);
+        const Verdict verdict = execute(birth, reply);
         if (verdict.lie) return in(birth, "it is malformed");
         if (!verdict.ok()) return in(birth, "the driver says " + session_.driver().error_name(verdict.result));
         if (Failure failure = compare(birth, std::span(room_).first(reply.used()))) return failure;
@@ -76,6 +73,21 @@ class Replay {
         if (!birth.made.empty()) made = ", which made " + text_of(birth.made.front().thing);
         return fmt::format("{}{}, does not succeed again: {}", name_of(birth.op), made, what);
     }
+    // A client that shares cards may have to wait for its memory, as any command does (serve.cc).
+    Verdict execute(const Birth& birth, Writer& reply) {
+        const bool allocates = birth.op == Op::cuMemAlloc_v2 || birth.op == Op::cuMemAllocPitch_v2;
+        const Writer empty = reply;
+        for (;;) {
+            wait_for_memory();
+            births_.expect(birth.names);
+            if (allocates && !birth.made.empty()) place_next(birth.made.front().thing.name);
+            reply = empty;
+            const Verdict verdict =
+                perform(session_, {static_cast<std::uint32_t>(birth.op), birth.context}, birth.body, true, reply);
+            place_next(0);
+            if (verdict.lie || !residence() || !residence()->end(verdict.result)) return verdict;
+        }
+    }
     Failure send_code(const CodeStore::Image& image) {
         const auto bytes = image.map();
         if (!bytes) return "its code cannot be read";
@@ -107,7 +119,9 @@ class Replay {
 }  // namespace
 
 Carried carry(Session& session) {
-    Carried all{session.births().needed(), {}, session.state()};
+    Carried all;
+    all.births = session.births().needed();
+    all.state = session.state();
     const Contexts::Visit visit(session.contexts());
     for (const Handles::State::Object& object : all.state.handles.objects) {
         CUevent event = nullptr;
@@ -117,6 +131,11 @@ Carried carry(Session& session) {
         if (was_recorded(session, event)) all.recorded_events.push_back(object.id);
     }
     return all;
+}
+
+void wait_for_memory() {
+    Residence* const cards = residence();
+    while (cards && (cards->stops() || !cards->begin())) Os::nap(200'000);
 }
 
 Failure replay(Session& session, const Carried& carried) {

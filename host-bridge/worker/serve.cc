@@ -13,6 +13,7 @@
 #include "host-bridge/worker/channel.h"
 #include "host-bridge/worker/execute.h"
 #include "host-bridge/worker/hold.h"
+#include "host-bridge/worker/leave.h"
 #include "host-bridge/worker/memory/residence.h"
 #include "host-bridge/worker/supply.h"
 #include "shm-device/queue/sync.h"
@@ -59,13 +60,14 @@ struct CommandMark {  // while a command is processed
 class ServeLoop {
   public:
     ServeLoop(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet,
-              Residence* residence)
+              Leave& leave, Residence* residence)
         : reader_(reader),
           session_(session),
           supply_(supply),
           status_(status),
           sheet_(sheet),
           hold_(session, sheet, residence),
+          leave_(leave),
           residence_(residence) {}
 
     // Takes a command, if there is one and the worker may take it now; or the one that lacked memory before.
@@ -134,7 +136,7 @@ class ServeLoop {
             if (!driver_waits) session_.deferred().reap();
             return 0;
         }
-        if (supply_.asked()) {
+        if (supply_.asked() && !leave_.rests()) {
             if (!driver_waits) session_.deferred().reap();  // after everything that was released before
             supply_.serve();
             waiter_.reset();
@@ -148,10 +150,15 @@ class ServeLoop {
 
   private:
     bool is_stopped() {
-        if (!hold_.stops()) return residence_ && residence_->stops();
+        if (!hold_.stops()) {
+            if (leave_.rests()) [[unlikely]]
+                leave_.go_on();
+            return residence_ && residence_->stops();
+        }
         if (residence_ && hold_.state() != Paused::running && hold_.state() != Paused::holding)
             residence_->ask_nothing();
-        if (residence_ && hold_.state() == Paused::held) residence_->obey();
+        if (hold_.state() == Paused::held) leave_.look();
+        if (residence_ && hold_.state() == Paused::held && !leave_.rests()) residence_->obey();
         return true;
     }
     void rest() {
@@ -194,6 +201,7 @@ class ServeLoop {
     barcuda_status& status_;
     Sheet& sheet_;
     Hold hold_;
+    Leave& leave_;
     Residence* const residence_;                     // null: the client shares no cards
     std::optional<ChannelReader::Command> lacking_;  // was taken, and waits for memory
     bool begun_ = false;                             // that one has been performed, in vain
@@ -204,9 +212,9 @@ class ServeLoop {
 
 }  // namespace
 
-int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet,
+int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet, Leave& leave,
           Residence* residence) {
-    for (ServeLoop loop(reader, session, supply, status, sheet, residence);;) {
+    for (ServeLoop loop(reader, session, supply, status, sheet, leave, residence);;) {
         const auto command = loop.take();
         if (const std::optional<int> ended = command ? loop.handle(*command) : loop.idle()) return *ended;
     }

@@ -9,6 +9,7 @@
 namespace barcuda {
 
 class ChannelReader;
+class Leave;
 class Residence;
 class Session;
 class Supply;
@@ -16,8 +17,9 @@ struct Sheet;
 
 // Returns when the client has broken the protocol, and says so in `status`. If the client ends, the bridge notices: it
 // kills the worker, or dismisses it, and then this returns 0 when the queue is empty.
-// `residence`: of a client that shares cards; null: it shares none.
-int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet,
+// `leave`: how the client is carried to another worker. `residence`: of a client that shares cards; null: it shares
+// none.
+int serve(ChannelReader& reader, Session& session, Supply& supply, barcuda_status& status, Sheet& sheet, Leave& leave,
           Residence* residence = nullptr);
 
 inline std::atomic<bool> dismissed{false};

@@ -45,6 +45,7 @@ Supply::~Supply() {
 }
 
 void Supply::begin() {
+    if (clerk_.joinable()) return;
     clerk_ = std::jthread([this](const std::stop_token& stop) { attend(stop); });
 }
 
@@ -86,7 +87,7 @@ bool Supply::answer(bool last) {
     if (request == answered_.load(std::memory_order_relaxed)) return true;  // the other thread was quicker
     Granted run;
     const CUresult r = find(observe(page_.bytes), run);
-    if (r == CUDA_ERROR_OUT_OF_MEMORY && !last) return false;
+    if ((r == CUDA_ERROR_OUT_OF_MEMORY && !last) || r == CUDA_ERROR_NOT_READY) return false;
     page_.offset = run.offset;
     page_.granted = run.bytes;
     page_.error = static_cast<std::int32_t>(r);

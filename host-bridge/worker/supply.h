@@ -45,7 +45,7 @@ class Supply {
     // them.
     bool adopt();
 
-    // ---- the clerk, as long as this lives, or until state() is asked for
+    // ---- the clerk, as long as this lives, or until state() is asked for, and after that again from begin() on
     void begin();
     // Ends the clerk, so that the state stays what it is. A request that it left is answered by the worker that goes
     // on.
@@ -58,7 +58,8 @@ class Supply {
     static State of(const Preparation& prepared);
     void attend(const std::stop_token& stop);
     // `last`: a request that the bridge refuses is refused to the client at once. Otherwise the refusal waits until the
-    // worker's thread has had its time, because a release may be in the queue. False: not answered yet.
+    // worker's thread has had its time, because a release may be in the queue. False: not answered yet; also where the
+    // bridge answers nothing at the moment (CUDA_ERROR_NOT_READY).
     bool answer(bool last);
     CUresult find(std::uint64_t bytes, Granted& run);
 

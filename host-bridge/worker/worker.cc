@@ -15,7 +15,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <thread>
@@ -28,81 +27,23 @@
 #include "host-bridge/between/probe.h"
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cage/mapper.h"
+#include "host-bridge/worker/bridge_link.h"
 #include "host-bridge/worker/channel.h"
 #include "host-bridge/worker/hold.h"
 #include "host-bridge/worker/layers.h"
+#include "host-bridge/worker/leave.h"
 #include "host-bridge/worker/memory/layer.h"
 #include "host-bridge/worker/quota/quota.h"
 #include "host-bridge/worker/serve.h"
 #include "host-bridge/worker/session/libraries.h"
 #include "host-bridge/worker/session/session.h"
 #include "host-bridge/worker/supply.h"
+#include "host-bridge/worker/wake.h"
 #include "shm-device/queue/sync.h"
 #include "shm-device/region/status.h"
 
 namespace barcuda {
 namespace {
-
-class BridgeGranter : public Granter {
-  public:
-    CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) override {
-        const auto answer = ask(request::Grant{bytes});
-        offset = answer.reply.offset;
-        granted = answer.reply.bytes;
-        return static_cast<CUresult>(answer.error);
-    }
-    void release(std::uint64_t offset, std::uint64_t bytes) override { ask(request::Release{offset, bytes}); }
-    bool borrow(int device, std::uint64_t bytes, std::uint64_t& left) override {
-        const auto answer = ask(request::Borrow{static_cast<std::uint64_t>(device), bytes});
-        left = answer.reply.left;
-        return answer.error == CUDA_SUCCESS;
-    }
-    void repay(int device, std::uint64_t bytes) override {
-        ask(request::Repay{static_cast<std::uint64_t>(device), bytes});
-    }
-    CUresult share(Shared::Kind kind, Shared::Handle& handle, const File& file) override {
-        const auto answer = ask(request::Share{kind, handle}, file.fd());
-        handle = answer.reply.token;
-        return static_cast<CUresult>(answer.error);
-    }
-    CUresult find_shared(Shared::Kind kind, Shared::Handle& handle, File& file) override {
-        const auto answer = ask(request::Find{kind, handle}, -1, &file);
-        handle = answer.reply.handle;
-        return static_cast<CUresult>(answer.error);
-    }
-    void withdraw(const Shared::Handle& token) override { ask(request::Withdraw{token}); }
-    bool look() override { return ask(request::Look{}).error != CUDA_ERROR_NOT_SUPPORTED; }
-    CUresult store_room(std::uint64_t& number, std::uint64_t& bytes, File& file) override {
-        const auto answer = ask(request::StoreRoom{bytes}, -1, &file);
-        number = answer.reply.number;
-        bytes = answer.reply.bytes;
-        return static_cast<CUresult>(answer.error);
-    }
-    void give_store_back(std::uint64_t number) override { ask(request::StoreBack{number}); }
-
-  private:
-    std::mutex mutex_;  // the clerk uses it, too (supply.h)
-    template <class Request> Answer<Request> ask(const Request& request, int with = -1, File* got = nullptr) {
-        const std::lock_guard lock(mutex_);
-        const Message<Request> message{.number = ++asked_, .request = request};
-        Answer<Request> answer;
-        File file;
-        if (!send_message(link_fd, &message, sizeof message, with) || !hear(answer, message.number, file))
-            answer = {.error = CUDA_ERROR_DEVICE_UNAVAILABLE};
-        if (got) *got = std::move(file);
-        return answer;
-    }
-    // What an earlier bridge has said already is left out.
-    template <class Request> bool hear(Answer<Request>& answer, std::uint64_t number, File& file) {
-        constexpr auto head = static_cast<ssize_t>(offsetof(Answer<Request>, error));
-        for (;;) {
-            const ssize_t bytes = receive_message(link_fd, &answer, sizeof answer, file);
-            if (bytes < head) return false;
-            if (answer.number == number) return bytes == sizeof answer && answer.form == form_of<Request>();
-        }
-    }
-    std::uint64_t asked_ = 0;  // how often
-};
 
 // What is known of the GPU's work, for taking turns.
 struct ClientsWork : TurnTaking::Work {
@@ -239,6 +180,12 @@ void await_dismissal() {
     }).detach();
 }
 
+int refuse_to_wake(Sheet& sheet, const Failure& why) {
+    log::error("the client does not go on here: {}", why.text());
+    answer(sheet.carry, observe(sheet.carry.order), {why.text(), ""});
+    return 1;
+}
+
 }  // namespace
 
 int run_worker(const std::string& library, bool warm, bool blocks) {
@@ -299,12 +246,15 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
     channel.opening = job.opening;
     channel.offset = job.channel_offset;
     barcuda_status& status = channel.status();
+    // A client of another worker goes on here. If it cannot, it is told nothing: it is not lost.
+    const bool wakes = observe(sheet.carry.order) != 0 && sheet.carry.wanted == carrying::Wanted::read;
+    if (failure && wakes) return refuse_to_wake(sheet, failure);
     if (failure) {
         log::error("{}", failure.text());
         end_session(status, BARCUDA_STATE_DEAD, CUDA_ERROR_NOT_INITIALIZED, failure.text().c_str());
         return 1;
     }
-    static BridgeGranter& granter = *new BridgeGranter;
+    static BridgeLink& granter = *new BridgeLink(link_fd);
     const Bell bell(channel, job.doorbell ? doorbell_fd : -1);
     static Session& session = *new Session(driver, extents, granter, status, &channel.calls(), bell, &sheet);
     Layers layers(driver);
@@ -329,13 +279,25 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
     ClientsWork work(session);
     if (book) session.take_turns(&turns.emplace(driver, *book, prepared.group, work, sheet));
     if (prepared.takes_turns) close(turns_fd);
-    Supply supply(channel.supply(), bell, granter, extents, prepared);
-    supply.begin();
-    ChannelReader reader(channel, bell);
+    Carried carried;
+    if (wakes) {
+        BridgeLink::Parts parts;
+        Failure lack = granter.take(parts, true) ? Failure() : Failure("the bridge has ended");
+        granter.go_on();
+        if (!lack) lack = wake(session, code_store, observe(channel.client().rows_hash), parts, sheet.carry, carried);
+        if (lack) return refuse_to_wake(sheet, lack);
+        answer(sheet.carry, observe(sheet.carry.order), {});
+    }
+    std::optional<Supply> supply;
+    if (wakes) supply.emplace(channel.supply(), bell, granter, extents, carried.supply);
+    else supply.emplace(channel.supply(), bell, granter, extents, prepared);
+    supply->begin();
+    ChannelReader reader(channel, bell, carried.queue);
+    Leave leave(session, reader, *supply, granter, sheet.carry);
     trace::serves(reader.pid());
     status.worker_pid = static_cast<std::uint32_t>(getpid());
     publish(status.state, static_cast<std::uint32_t>(BARCUDA_STATE_READY));
-    return serve(reader, session, supply, status, sheet, residence());
+    return serve(reader, session, *supply, status, sheet, leave, residence());
 }
 
 }  // namespace barcuda

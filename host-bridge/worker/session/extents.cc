@@ -51,6 +51,13 @@ Failure Extents::move_to(const Driver& driver, std::uint64_t base) {
     return {};
 }
 
+std::vector<std::pair<std::uint64_t, std::uint64_t>> Extents::all() const {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> all;
+    for (const auto& [offset, extent] : extents_)
+        if (!in_channel(at(offset))) all.emplace_back(offset, extent.bytes);
+    return all;
+}
+
 bool Extents::unmap(const Driver& driver, std::uint64_t offset, std::uint64_t bytes) {
     auto extent = extents_.find(offset);
     if (extent == extents_.end() || extent->second.bytes != bytes) return false;

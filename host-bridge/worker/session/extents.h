@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "base/failure.h"
 #include "host-bridge/between/driver.h"
@@ -57,6 +58,8 @@ class Extents {
         const auto extent = extents_.find(offset);
         return bytes && extent != extents_.end() && extent->second.bytes == bytes;
     }
+    // Each that is the client's, in the order of offsets: where it is, and its bytes.
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> all() const;
     // Unregisters and unmaps what one map() mapped. False: there is no such extent.
     bool unmap(const Driver& driver, std::uint64_t offset, std::uint64_t bytes);
 

@@ -3,14 +3,13 @@
 // where they were made again from what was recorded: by the same ids, at the same addresses, with the same contents.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +18,9 @@
 #include "host-bridge/worker/carried_format.h"
 #include "host-bridge/worker/memory/layer.h"
 #include "host-bridge/worker/memory_bytes.h"
+#include "host-bridge/worker/wake.h"
+#include "shm-device/rows/identity.h"
+#include "tests/unit/support/bridge_end.h"
 #include "tests/unit/support/loopback.h"
 
 namespace barcuda {
@@ -149,17 +151,17 @@ struct Client : Worker, Loopback {
     void launch_graph(CUgraphExec e) { EXPECT_EQ(CUDA_SUCCESS, (call<cuGraphLaunch>(e, CUstream{}).result)); }
 };
 
-// What the two processes have in common: ids and numbers that the program remembers, and what is carried.
+// What the two processes have in common: ids and numbers that the program remembers. (The parts of the client are in
+// files without names.)
 struct Memory {
     std::uint64_t next_id, remembered[64];
-    std::size_t bytes, code_bytes, memory_bytes;
-    std::byte all[32 << 20];
 };
 
 class BirthsCarried : public testing::Test {
   protected:
     Memory* const memory = static_cast<Memory*>(
         mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    const File births{memfd_create("births", 0)}, code{memfd_create("code", 0)}, contents{memfd_create("memory", 0)};
     ~BirthsCarried() override { munmap(memory, sizeof(Memory)); }
 
     std::uint64_t& kept(std::size_t which) { return memory->remembered[which]; }
@@ -177,6 +179,13 @@ class BirthsCarried : public testing::Test {
         waitpid(pid, &status, 0);
         ASSERT_EQ(status, 0) << "what a client did in its process";
     }
+    static std::vector<std::byte> bytes_of(const File& file) {
+        struct stat about {};
+        EXPECT_EQ(0, fstat(file.fd(), &about));
+        std::vector<std::byte> bytes(static_cast<std::size_t>(about.st_size));
+        EXPECT_EQ(about.st_size, pread(file.fd(), bytes.data(), bytes.size(), 0));
+        return bytes;
+    }
 
     // The client's first worker: all that is carried is written down.
     void first(const std::function<void(Client&)>& make) {
@@ -186,46 +195,28 @@ class BirthsCarried : public testing::Test {
             make(client);
             client.wait();
             ASSERT_TRUE(client.session().quiet());
-            for (const Hindrance& h : hindrances(client.session())) ADD_FAILURE() << h.what;
-            const Carried carried = carry(client.session());
+            Station station(client.session());
+            station.hand(carrying::Which::births, births.fd());
+            station.hand(carrying::Which::code, code.fd());
+            station.hand(carrying::Which::memory, contents.fd());
+            station.order(carrying::Wanted::write);
+            ASSERT_EQ(station.place.able, 1u) << station.place.what;
             memory->next_id = client.guest.next;
-            std::size_t at = 0;
-            const auto write = [&](std::span<const std::byte> bytes) -> Failure {
-                if (bytes.size() > sizeof memory->all - at) return "the test has no room";
-                std::memcpy(memory->all + at, bytes.data(), bytes.size());
-                at += bytes.size();
-                return {};
-            };
-            ASSERT_EQ("", write(written(carried)).text());
-            memory->bytes = at;
-            for (const CodeStore::Ref& image : code_of(carried))
-                ASSERT_EQ("", write({image->map().get(), image->bytes}).text());
-            memory->code_bytes = at - memory->bytes;
-            DriverCopies copies(client.gpu());
-            std::vector<std::byte> room(1 << 20);
-            ASSERT_EQ("", save_memory(client.session().births().memory(), copies, room, write).text());
         });
     }
     Failure wake(Client& client) {
         client.guest.next = memory->next_id;
-        CodeStore::Ref image;
-        if (memory->code_bytes != 0) image = client.code.keep({memory->all + memory->bytes, memory->code_bytes});
+        BridgeLink::Parts parts;
+        const File* const files[] = {&births, &code, &contents};
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+            EXPECT_EQ(0, lseek(files[i]->fd(), 0, SEEK_SET));
+            parts[i] = File(dup(files[i]->fd()));
+        }
+        CarryPlace place;
         Carried carried;
-        const auto find = [&](std::uint64_t hash, std::uint64_t) {
-            return image && image->hash == hash ? image : CodeStore::Ref();
-        };
-        if (Failure failure = read({memory->all, memory->bytes}, find, carried)) return failure;
-        if (Failure failure = replay(client.session(), carried)) return failure;
-        std::size_t at = memory->bytes + memory->code_bytes;
-        DriverCopies copies(client.gpu());
-        std::vector<std::byte> room(1 << 20);
-        return load_memory(client.session().births().memory(), copies, room,
-                           [&](std::span<std::byte> bytes) -> Failure {
-                               if (bytes.size() > sizeof memory->all - at) return "the test has no more bytes";
-                               std::memcpy(bytes.data(), memory->all + at, bytes.size());
-                               at += bytes.size();
-                               return {};
-                           });
+        Failure failure = barcuda::wake(client.session(), client.code, rows_hash(identities), parts, place, carried);
+        if (!failure) { EXPECT_EQ(place.memory, bytes_of(contents).size()); }
+        return failure;
     }
     // And the second one, which goes on.
     void second(const std::function<void(Client&)>& use) {
@@ -552,13 +543,16 @@ TEST_F(BirthsCarried, ACarriedClientCanBeCarriedOn) {
         Client client;
         ASSERT_EQ("", wake(client).text());
         ASSERT_TRUE(client.session().quiet());
-        EXPECT_EQ(written(carry(client.session())), std::vector<std::byte>(memory->all, memory->all + memory->bytes));
+        Carried again = carry(client.session());
+        again.extents = client.session().extents().all();
+        EXPECT_EQ(written(again), bytes_of(births));
     });
 }
 // ---- differences
 TEST_F(BirthsCarried, MemoryThatIsDamagedIsNotGivenToTheProgram) {
     first([&](Client& c) { c.fill(c.memory(1 << 20), 1, 1 << 20); });
-    memory->all[memory->bytes + memory->code_bytes + sizeof(PieceHead) + 1000] ^= std::byte{1};
+    const char other = 2;
+    ASSERT_EQ(1, pwrite(contents.fd(), &other, 1, sizeof(PieceHead) + 1000));
     in_a_process([&] {
         Client client;
         const std::string text = wake(client).text();

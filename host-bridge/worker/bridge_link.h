@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// bridge_link.h: what a worker asks its bridge (between/link.h), one request after the other, and the descriptors that
+// the bridge hands over without being asked (between/carry.h). From the first of those on the bridge answers nothing:
+// a request that waits is left, others fail at once, until the client goes on here.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "base/message.h"
+#include "host-bridge/between/link.h"
+#include "host-bridge/worker/quota/granter.h"
+
+namespace barcuda {
+
+// Thread-safe: the clerk uses it, too (supply.h).
+class BridgeLink : public Granter {
+  public:
+    explicit BridgeLink(int link) : link_(link) {}
+
+    CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) override;
+    void release(std::uint64_t offset, std::uint64_t bytes) override { ask(request::Release{offset, bytes}); }
+    bool borrow(int device, std::uint64_t bytes, std::uint64_t& left) override;
+    void repay(int device, std::uint64_t bytes) override {
+        ask(request::Repay{static_cast<std::uint64_t>(device), bytes});
+    }
+    CUresult share(Shared::Kind kind, Shared::Handle& handle, const File& file) override;
+    CUresult find_shared(Shared::Kind kind, Shared::Handle& handle, File& file) override;
+    void withdraw(const Shared::Handle& token) override { ask(request::Withdraw{token}); }
+    bool look() override { return ask(request::Look{}).error != CUDA_ERROR_NOT_SUPPORTED; }
+    CUresult store_room(std::uint64_t& number, std::uint64_t& bytes, File& file) override;
+    void give_store_back(std::uint64_t number) override { ask(request::StoreBack{number}); }
+
+    // ---- carrying
+    using Parts = std::array<File, carrying::parts>;
+    // The parts that were handed over since the last call. `waits`: for those that are missing. False: one is.
+    bool take(Parts& parts, bool waits);
+    // The bridge answers again. What was left is not asked again.
+    void go_on();
+
+  private:
+    struct Asked {
+        std::uint64_t number = 0;  // 0: nothing
+        std::uint32_t form = 0;
+    };
+    enum class Heard { answer, hand, end };
+
+    template <class Request> Answer<Request> ask(const Request& request, int with = -1, File* got = nullptr);
+    template <class Request> Answer<Request> exchange(const Request& request, int with, File* got);
+    Heard hear(const Asked& asked, int flags = 0);
+    template <class Request> bool read(Answer<Request>& answer) const;
+    Answer<request::Look> head() const;
+    void take_hand();
+    void settle_left();
+
+    const int link_;
+    std::mutex mutex_;
+    std::uint64_t count_ = 0;          // of requests
+    bool closed_ = false;              // the bridge has handed something over, and answers nothing
+    Asked left_;                       // a request that has no answer yet
+    request::Grant::Reply late_ = {};  // the answer to a grant that was left; no bytes: there is none
+    Parts parts_;
+    static constexpr std::size_t longest = 256;
+    std::array<std::byte, longest> message_{};  // the last one that was heard,
+    std::size_t length_ = 0;
+    File file_;  // and its descriptor
+};
+
+}  // namespace barcuda

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/worker/client_copies.h"
+
+#include <sys/mman.h>
+
+namespace barcuda {
+
+// Memory that the program maps by itself belongs to no context: any one of its device does.
+CUcontext ClientCopies::context_of(std::uint64_t address) {
+    const Driver& driver = session_.driver();
+    Contexts& contexts = session_.contexts();
+    CUcontext owner = nullptr;
+    if (driver.cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, address) == CUDA_SUCCESS &&
+        contexts.find(owner))
+        return owner;
+    int device = 0, its = 0;
+    if (driver.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) != CUDA_SUCCESS)
+        return contexts.current();
+    for (const Contexts::Living& living : contexts.living()) {
+        contexts.switch_to(living.context);
+        if (driver.cuCtxGetDevice(&its) == CUDA_SUCCESS && its == device) return living.context;
+    }
+    return contexts.current();
+}
+
+CUresult ClientCopies::enter(std::uint64_t device) {
+    const CUcontext context = context_of(device);
+    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context == session_.contexts().current()) return CUDA_SUCCESS;
+    const CUresult r = copies_.finish();  // its stream is of the context before
+    session_.contexts().switch_to(context);
+    return r;
+}
+
+CUresult ClientCopies::to_host(std::byte* host, std::uint64_t device, std::uint64_t bytes) {
+    const CUresult r = enter(device);
+    return r == CUDA_SUCCESS ? copies_.to_host(host, device, bytes) : r;
+}
+CUresult ClientCopies::to_device(std::uint64_t device, const std::byte* host, std::uint64_t bytes) {
+    const CUresult r = enter(device);
+    return r == CUDA_SUCCESS ? copies_.to_device(device, host, bytes) : r;
+}
+
+CopyRoom::CopyRoom(const Driver& driver) : driver_(driver) {
+    void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) return;
+    at_ = static_cast<std::byte*>(at);
+    registered_ = driver_.cuMemHostRegister_v2(at_, bytes, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS;
+}
+CopyRoom::~CopyRoom() {
+    if (registered_) driver_.cuMemHostUnregister(at_);
+    if (at_) munmap(at_, bytes);
+}
+
+}  // namespace barcuda

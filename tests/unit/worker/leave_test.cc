@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// leave_test: what a worker answers to a bridge that carries its client, and what becomes of the requests between the
+// two meanwhile. (What is carried, and whether it comes again: births_carried_test.)
+#include "host-bridge/worker/leave.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+#include <thread>
+
+#include "host-bridge/worker/carried_format.h"
+#include "host-bridge/worker/wake.h"
+#include "shm-device/rows/identity.h"
+#include "tests/unit/support/bridge_end.h"
+#include "tests/unit/support/loopback.h"
+
+namespace barcuda {
+namespace {
+
+using carrying::Wanted;
+using carrying::Which;
+using testing::HasSubstr;
+
+// Another worker of this process has its client's region there.
+constexpr std::uint64_t elsewhere = fake::ground_base + (std::uint64_t{1} << 30);
+
+struct LeaveTest : Loopback {
+    CodeStore code;
+    Station station{ground.session};
+    const File files[carrying::parts] = {file(), file(), file()};
+    LeaveTest() {
+        ground.session.record_births(code);
+        signal(SIGPIPE, SIG_IGN);  // as in a worker
+    }
+    static File file() { return File(memfd_create("part", MFD_CLOEXEC)); }
+    void hand_over() {
+        for (std::size_t i = 0; i < carrying::parts; ++i) {
+            EXPECT_TRUE(ftruncate(files[i].fd(), 0) == 0 && lseek(files[i].fd(), 0, SEEK_SET) == 0);
+            station.hand(static_cast<Which>(i), files[i].fd());
+        }
+    }
+    void write() {
+        hand_over();
+        station.order(Wanted::write);
+    }
+    bool able() const { return station.place.able == 1; }
+    std::string what() const { return station.place.what; }
+    // The same files, for another worker.
+    BridgeLink::Parts again() const {
+        BridgeLink::Parts parts;
+        for (std::size_t i = 0; i < carrying::parts; ++i) {
+            EXPECT_EQ(0, lseek(files[i].fd(), 0, SEEK_SET));
+            parts[i] = File(dup(files[i].fd()));
+        }
+        return parts;
+    }
+    void ask_for_memory() {
+        station.channel.supply().bytes = BARCUDA_GRANULE;
+        publish(station.channel.supply().asked, observe(station.channel.supply().asked) + 1);
+    }
+};
+
+// ---- orders
+TEST_F(LeaveTest, AClientThatCanBeCarriedIsAble) {
+    station.hand(Which::none);
+    station.order(Wanted::check);
+    EXPECT_TRUE(able());
+    EXPECT_EQ(what(), "");
+    EXPECT_EQ(0, lseek(files[0].fd(), 0, SEEK_END)) << "nothing is written";
+}
+TEST_F(LeaveTest, WhatStandsInTheWayIsToldWithItsCureUntilItIsGone) {
+    CUdeviceptr at = 0;
+    ASSERT_TRUE((call<Op::cuMemAllocAsync>(&at, std::size_t{64}, CUstream{}).ok()));
+    station.order(Wanted::check);
+    EXPECT_FALSE(able());
+    EXPECT_THAT(what(), HasSubstr("cuMemAllocAsync"));
+    EXPECT_THAT(station.place.cure, HasSubstr("free it"));
+    write();
+    EXPECT_FALSE(able());
+    EXPECT_EQ(0, lseek(files[0].fd(), 0, SEEK_END));
+    ASSERT_TRUE((call<Op::cuMemFreeAsync>(at, CUstream{}).ok()));
+    write();
+    EXPECT_TRUE(able()) << what();
+    EXPECT_EQ(std::string(station.place.cure), "");
+}
+TEST_F(LeaveTest, WithoutItsDescriptorsNothingIsWritten) {
+    station.hand(Which::births, files[0].fd());
+    station.hand(Which::memory, files[2].fd());
+    station.order(Wanted::write);
+    EXPECT_THAT(what(), HasSubstr("too few descriptors"));
+    write();
+    EXPECT_TRUE(able()) << what();
+}
+TEST_F(LeaveTest, AnOrderThatMakesNoSenseIsRefused) {
+    station.order(static_cast<Wanted>(9));
+    EXPECT_FALSE(able());
+    station.order(Wanted::read);
+    EXPECT_FALSE(able());
+}
+TEST_F(LeaveTest, AReaderThatHasGoneEndsTheAttempt) {
+    int ends[2];
+    ASSERT_EQ(0, pipe(ends));
+    close(ends[0]);
+    hand_over();
+    station.hand(Which::births, ends[1]);  // in place of the first one
+    close(ends[1]);
+    station.order(Wanted::write);
+    EXPECT_FALSE(able());
+    EXPECT_THAT(what(), HasSubstr("births cannot be written"));
+}
+TEST_F(LeaveTest, ALongTextIsCut) {
+    Hindrance much{std::string(1000, 'x'), std::string(1000, 'y')};
+    answer(station.place, 1, much);
+    EXPECT_EQ(what(), std::string(sizeof station.place.what - 1, 'x'));
+    EXPECT_EQ(std::string(station.place.cure), std::string(sizeof station.place.cure - 1, 'y'));
+}
+
+// ---- requests meanwhile
+TEST_F(LeaveTest, ARequestThatWaitsIsLeftAndItsAnswerIsUsedLater) {
+    std::uint64_t offset = 0, granted = 0;
+    CUresult result{};
+    std::thread asks([&] { result = station.link.grant(BARCUDA_GRANULE, offset, granted); });
+    const auto asked = station.hear<request::Grant>();
+    station.hand(Which::none);
+    asks.join();
+    EXPECT_EQ(result, CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(station.link.grant(BARCUDA_GRANULE, offset, granted), CUDA_ERROR_NOT_READY) << "at once";
+    station.order(Wanted::check);
+    station.answer(Answer<request::Grant>{.reply = {3 * BARCUDA_GRANULE, BARCUDA_GRANULE}}, asked.number);
+    station.leave.go_on();
+    EXPECT_EQ(station.link.grant(BARCUDA_GRANULE, offset, granted), CUDA_SUCCESS);
+    EXPECT_EQ(offset, 3 * BARCUDA_GRANULE);
+    char byte;
+    EXPECT_EQ(-1, recv(station.ends[0], &byte, 1, MSG_DONTWAIT)) << "it asks no second time";
+}
+TEST_F(LeaveTest, AnAnswerThatComesBetweenTwoAttemptsIsNotLost) {
+    std::uint64_t offset = 0, granted = 0;
+    std::thread asks([&] { station.link.grant(BARCUDA_GRANULE, offset, granted); });
+    const auto asked = station.hear<request::Grant>();
+    station.hand(Which::none);
+    asks.join();
+    station.order(Wanted::check);
+    station.answer(Answer<request::Grant>{.reply = {3 * BARCUDA_GRANULE, BARCUDA_GRANULE}}, asked.number);
+    station.hand(Which::none);
+    station.order(Wanted::check);
+    station.leave.go_on();
+    EXPECT_EQ(station.link.grant(BARCUDA_GRANULE, offset, granted), CUDA_SUCCESS);
+    EXPECT_EQ(offset, 3 * BARCUDA_GRANULE);
+}
+TEST_F(LeaveTest, AGrantThatIsNotWantedAnyMoreIsReleased) {
+    std::uint64_t offset = 0, granted = 0, left = 0;
+    std::thread asks([&] { station.link.grant(BARCUDA_GRANULE, offset, granted); });
+    const auto asked = station.hear<request::Grant>();
+    station.hand(Which::none);
+    asks.join();
+    station.order(Wanted::check);
+    station.leave.go_on();
+    station.answer(Answer<request::Grant>{.reply = {3 * BARCUDA_GRANULE, BARCUDA_GRANULE}}, asked.number);
+    std::thread bridge([&] {
+        const auto release = station.hear<request::Release>();
+        EXPECT_EQ(release.request.offset, 3 * BARCUDA_GRANULE);
+        station.answer(Answer<request::Release>{}, release.number);
+        const auto borrow = station.hear<request::Borrow>();
+        station.answer(Answer<request::Borrow>{.reply = {77}}, borrow.number);
+    });
+    EXPECT_TRUE(station.link.borrow(0, 1, left));
+    bridge.join();
+    EXPECT_EQ(left, 77u);
+}
+TEST_F(LeaveTest, AClientThatAsksForMemoryHoldsNothingUpAndIsAnsweredByTheNextWorker) {
+    station.supply.begin();
+    ask_for_memory();
+    station.hear<request::Grant>();  // and the bridge answers nothing
+    write();
+    ASSERT_TRUE(able()) << what();
+    EXPECT_TRUE(station.supply.asked());
+    fake::Ground other{elsewhere};
+    other.session.record_births(code);
+    Carried carried;
+    ASSERT_EQ("", wake(other.session, code, rows_hash(identities), again(), station.place, carried).text());
+    const Supply next(station.channel.supply(), {}, other, other.extents, carried.supply);
+    EXPECT_TRUE(next.asked());
+}
+TEST_F(LeaveTest, AClientThatGoesOnHereIsAnsweredAgain) {
+    station.supply.begin();
+    write();
+    ASSERT_TRUE(able()) << what();
+    ask_for_memory();
+    EXPECT_TRUE(station.leave.rests());
+    station.leave.go_on();
+    EXPECT_FALSE(station.leave.rests());
+    const auto asked = station.hear<request::Grant>();
+    station.answer(Answer<request::Grant>{.error = CUDA_ERROR_INVALID_VALUE}, asked.number);
+    while (station.supply.asked()) std::this_thread::yield();
+}
+
+// ---- the next worker
+TEST_F(LeaveTest, TheNextWorkerHasTheQueuesPlaceTheExtentsAndTheObjects) {
+    const CUstream s = stream();
+    write();
+    ASSERT_TRUE(able()) << what();
+    fake::Ground other{elsewhere};
+    other.session.record_births(code);
+    Carried carried;
+    ASSERT_EQ("", wake(other.session, code, rows_hash(identities), again(), station.place, carried).text());
+    EXPECT_EQ(carried.queue, station.reader.state());
+    EXPECT_EQ(carried.extents, ground.extents.all());
+    CUstream same = nullptr;
+    EXPECT_TRUE(other.session.find(id(s), same).ok());
+}
+TEST_F(LeaveTest, AProgramOfAnotherBuildIsNotWoken) {
+    write();
+    fake::Ground other{elsewhere};
+    Carried carried;
+    EXPECT_THAT(wake(other.session, code, rows_hash(identities) + 1, again(), station.place, carried).text(),
+                HasSubstr("another build"));
+}
+TEST_F(LeaveTest, PartsThatAreCutAreNamed) {
+    for (const auto& [part, name] : {std::pair(0, "births"), {2, "memory"}}) {
+        write();
+        const off_t whole = lseek(files[part].fd(), 0, SEEK_END);
+        ASSERT_EQ(0, ftruncate(files[part].fd(), whole - 8));
+        fake::Ground other{elsewhere};
+        other.session.record_births(code);
+        Carried carried;
+        EXPECT_EQ(wake(other.session, code, rows_hash(identities), again(), station.place, carried).text(),
+                  std::string("its ") + name + " ends too early");
+    }
+}
+
+}  // namespace
+}  // namespace barcuda
