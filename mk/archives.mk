@@ -20,6 +20,7 @@ sources_host-cage       := $(wildcard host-bridge/cage/*.cc)
 sources_host-worker     := $(wildcard host-bridge/worker/*.cc host-bridge/worker/*/*.cc)
 sources_host-monitor    := $(wildcard host-bridge/monitor/*.cc)
 sources_host-watch      := $(wildcard host-bridge/watch/*.cc)
+sources_host-suspended  := $(wildcard host-bridge/suspended/*.cc)
 sources_host-shares     := host-bridge/kubernetes/shares.cc
 sources_soft-engine     := $(wildcard soft-gpu/*.cc soft-gpu/ptx/*.cc) shm-device/cuda/fat_binary_reader.cc
 sources_soft-compiler   := $(wildcard soft-gpu/compiler/*.cc) soft-gpu/ptx/types.cc
@@ -47,7 +48,7 @@ $(foreach a,$(if $(toolkit),$(filter-out guest-driver,$(archives)),$(archives)),
 archive_files = $(patsubst %,$(B)/%.a,$(1))
 # Each of the guest's needs those behind it.
 guest := guest-libraries guest-runtime guest-driver guest-client guest-heap
-host := host-bridge host-keeper host-worker host-monitor host-cage host-between
+host := host-bridge host-keeper host-worker host-monitor host-cage host-suspended host-between
 
 # Each driver function is entered through a piece of code of its name, which may refuse the call; the function itself is inside_NAME,
 # for all that is in this archive.

@@ -16,7 +16,7 @@ guest-allocator/glibc guest-allocator/pmem guest-allocator/commands guest-alloca
 guest-allocator/client guest-allocator/driver guest-allocator/driver/managed/state guest-allocator/driver/managed/mechanism
 guest-allocator/driver/managed guest-allocator/runtime guest-allocator/libraries guest-allocator/nvml
 host-bridge/between host-bridge/cage host-bridge/monitor host-bridge/watch
-host-bridge/keeper
+host-bridge/suspended host-bridge/keeper
 host-bridge/worker/quota host-bridge/worker/memory host-bridge/worker/births host-bridge/worker/session host-bridge/worker/bodies host-bridge/worker
 host-bridge/bridge host-bridge/cli host-bridge/exporter host-bridge/kubernetes host-bridge
 """.split()

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/suspended/description.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "host-bridge/suspended/digest.h"
+#include "shm-device/layout.h"
+
+namespace barcuda {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string hash_of(const std::string& text) {
+    Digest digest;
+    digest.add(std::as_bytes(std::span(text)));
+    return digest.text();
+}
+
+Failure check(const Description& d) {
+    std::set<std::uint32_t> seen;
+    for (const std::uint32_t channel : d.clients)
+        if (channel >= BARCUDA_MAX_CHANNELS || !seen.insert(channel).second)
+            return fmt::format("channel {} is named twice, or is none", channel);
+    std::vector<std::string> parts, names = d.names();
+    parts.reserve(d.parts.size());
+    for (const Description::Part& part : d.parts) parts.push_back(part.name);
+    std::ranges::sort(parts);
+    std::ranges::sort(names);
+    return parts == names ? Failure() : Failure("its parts are not those of its clients");
+}
+
+}  // namespace
+
+std::string births_of(std::uint32_t channel) { return fmt::format("client-{}/births", channel); }
+std::string memory_of(std::uint32_t channel) { return fmt::format("client-{}/memory.zst", channel); }
+std::string code_of(std::uint32_t channel) { return fmt::format("client-{}/code", channel); }
+
+std::string this_boot() {
+    std::ifstream file("/proc/sys/kernel/random/boot_id");
+    std::string id;
+    std::getline(file, id);
+    return id;
+}
+
+std::vector<std::string> Description::names() const {
+    std::vector<std::string> all{"books.zst", "region.zst"};
+    for (const std::uint32_t channel : clients)
+        for (const auto& of : {births_of, memory_of, code_of}) all.push_back(of(channel));
+    return all;
+}
+
+std::string text_of(const Description& d) {
+    Json json{{"format", Description::right_format},
+              {"build", d.build},
+              {"name", d.name},
+              {"region", d.region},
+              {"when", d.when},
+              {"layout", d.layout},
+              {"packets", d.packets},
+              {"books", d.books},
+              {"rows", d.rows},
+              {"driver", d.driver},
+              {"gpus", d.gpus},
+              {"base", d.base},
+              {"size", d.size},
+              {"boot", d.boot},
+              {"device", d.device},
+              {"inode", d.inode},
+              {"epoch", d.epoch},
+              {"clients", d.clients},
+              {"parts", Json::array()}};
+    for (const Description::Part& part : d.parts)
+        json["parts"].push_back({{"name", part.name}, {"bytes", part.bytes}, {"hash", part.hash}});
+    json["hash"] = hash_of(json.dump(1));
+    return json.dump(1) + "\n";
+}
+
+Failure parse(const std::string& text, Description& description, bool draft) {
+    try {
+        Json json = Json::parse(text);
+        const auto format = json.at("format").get<std::uint32_t>();
+        if (format != Description::right_format)
+            return fmt::format("its format has number {}, this build's {}: use a build of barcuda {}", format,
+                               Description::right_format, json.value("build", "of that time"));
+        const std::string hash = json.at("hash");
+        json.erase("hash");
+        if (hash != hash_of(json.dump(1))) return "it is damaged: its text does not fit its hash";
+        Description d{.build = json.at("build"),
+                      .name = json.at("name"),
+                      .region = json.at("region"),
+                      .when = json.at("when"),
+                      .layout = json.at("layout"),
+                      .packets = json.at("packets"),
+                      .books = json.at("books"),
+                      .rows = json.at("rows"),
+                      .driver = json.at("driver"),
+                      .gpus = json.at("gpus"),
+                      .base = json.at("base"),
+                      .size = json.at("size"),
+                      .boot = json.at("boot"),
+                      .device = json.at("device"),
+                      .inode = json.at("inode"),
+                      .epoch = json.at("epoch"),
+                      .clients = json.at("clients")};
+        for (const Json& part : json.at("parts"))
+            d.parts.push_back({part.at("name"), part.at("bytes"), part.at("hash")});
+        if (Failure failure = draft ? Failure() : check(d)) return failure;
+        description = std::move(d);
+        return {};
+    } catch (const Json::exception& e) { return fmt::format("it is damaged, or was cut short: {}", e.what()); }
+}
+
+}  // namespace barcuda

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/suspended/set.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <vector>
+
+namespace barcuda {
+namespace {
+
+constexpr const char* description_name = "set.json";
+constexpr std::size_t most_description = 1 << 20;  // 256 clients have 200 KiB
+constexpr std::size_t step = 1 << 20;
+
+Failure sync(const File& file, const std::string& called) {
+    if (file && fsync(file.fd()) == 0) return {};
+    return fmt::format("{}: {}", called, strerror(errno));
+}
+
+std::string folder_of(const std::string& path) { return std::filesystem::path(path).parent_path(); }
+
+// Why a file or folder of a set is not believed.
+Failure refuse(int file, mode_t type, const std::string& called) {
+    struct stat st;
+    if (fstat(file, &st) != 0) return fmt::format("{}: {}", called, strerror(errno));
+    if ((st.st_mode & S_IFMT) != type)
+        return fmt::format("{} is no {}", called, type == S_IFDIR ? "folder" : "regular file");
+    if (st.st_uid != 0 && st.st_uid != geteuid())
+        return fmt::format("{} belongs to user {}, and not to root or to this user: its contents may be anything",
+                           called, st.st_uid);
+    if (st.st_mode & (S_IWGRP | S_IWOTH)) return fmt::format("other users may write to {} (chmod go-w)", called);
+    if (type == S_IFREG && st.st_nlink != 1) return fmt::format("{} has a second name (a hard link)", called);
+    return {};
+}
+
+// Opens it without following a link, and without waiting for a pipe.
+Failure open_there(int folder, const std::string& name, mode_t type, const std::string& called, File& file) {
+    const int how = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (type == S_IFDIR ? O_DIRECTORY : 0);
+    file = File(openat(folder, name.c_str(), how));
+    struct stat st;
+    const bool link = !file && fstatat(folder, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+    if (link) return fmt::format("{} is a symbolic link: name what it leads to", called);
+    if (!file) return fmt::format("{}: {}", called, strerror(errno));
+    return refuse(file.fd(), type, called);
+}
+
+std::string first_folder(const std::string& name) {
+    const auto slash = name.find('/');
+    return slash == std::string::npos ? "" : name.substr(0, slash);
+}
+
+}  // namespace
+
+// ---- writing
+
+SetWriter::~SetWriter() {
+    if (!folder_) return;
+    std::error_code ec;
+    std::filesystem::remove_all(part_, ec);
+}
+
+Failure SetWriter::begin(const std::string& folder) {
+    std::error_code ec;
+    place_ = std::filesystem::absolute(folder, ec).lexically_normal();
+    while (place_.size() > 1 && place_.ends_with('/')) place_.pop_back();
+    part_ = place_ + ".part";
+    if (std::filesystem::exists(std::filesystem::symlink_status(place_, ec)) &&
+        (!std::filesystem::is_directory(std::filesystem::symlink_status(place_, ec)) ||
+         !std::filesystem::is_empty(place_, ec)))
+        return fmt::format("{}: it is there already; name a new folder", place_);
+    if (mkdir(part_.c_str(), 0700) != 0)
+        return errno == EEXIST
+                   ? fmt::format("{}: it is there: another command writes it, or was killed; remove it", part_)
+                   : fmt::format("{}: {}", part_, strerror(errno));
+    folder_ = File(open(part_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    return folder_ ? Failure() : failed("");
+}
+
+Failure SetWriter::failed(const std::string& name) const {
+    return fmt::format("{}/{}: {}", part_, name, strerror(errno));
+}
+
+Failure SetWriter::make(const std::string& name, File& file) {
+    if (const std::string folder = first_folder(name);
+        !folder.empty() && mkdirat(folder_.fd(), folder.c_str(), 0700) != 0 && errno != EEXIST)
+        return failed(folder);
+    file = File(openat(folder_.fd(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    return file ? Failure() : failed(name);
+}
+
+Failure SetWriter::finish(const std::string& name, const File& file, std::uint64_t bytes, const Digest& digest) {
+    if (Failure failure = sync(file, name)) return failure;
+    parts_.push_back({name, bytes, digest.text()});
+    return {};
+}
+
+Failure SetWriter::commit(Description description) {
+    description.parts = parts_;
+    const std::string text = text_of(description);
+    if (Description same; Failure failure = parse(text, same)) return failure;  // as its reader will
+    File file;
+    if (Failure failure = make(description_name, file)) return failure;
+    if (write(file.fd(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+        return failed(description_name);
+    if (Failure failure = sync(file, description_name)) return failure;
+    std::set<std::string> folders;
+    for (const Description::Part& part : parts_)
+        if (const std::string folder = first_folder(part.name); !folder.empty()) folders.insert(folder);
+    for (const std::string& name : folders)
+        if (Failure failure = sync(File(openat(folder_.fd(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)), name))
+            return failure;
+    if (Failure failure = sync(folder_, part_)) return failure;
+    // An empty folder gives way; one that was filled meanwhile does not.
+    if (rename(part_.c_str(), place_.c_str()) != 0) return fmt::format("{}: {}", place_, strerror(errno));
+    folder_ = File();
+    const std::string above = folder_of(place_);
+    return sync(File(open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)), above);
+}
+
+void SetWriter::take_back() {
+    std::error_code ec;
+    std::filesystem::remove_all(place_, ec);
+}
+
+// ---- reading
+
+Failure SetReader::open(const std::string& path) {
+    File folder, file;
+    if (Failure failure = open_there(AT_FDCWD, path, S_IFDIR, path, folder)) return failure;
+    const std::string called = path + "/" + description_name;
+    if (Failure failure = open_there(folder.fd(), description_name, S_IFREG, called, file)) return failure;
+    std::string text(most_description, 0);
+    const ssize_t n = pread(file.fd(), text.data(), text.size(), 0);
+    if (n < 0) return fmt::format("{}: {}", called, strerror(errno));
+    text.resize(static_cast<std::size_t>(n));
+    Description description;
+    if (Failure failure = parse(text, description)) return fmt::format("{}: {}", called, failure.text());
+    files_.clear();
+    for (const Description::Part& part : description.parts)
+        if (Failure failure = open_part(folder, part)) return fmt::format("{}: {}", path, failure.text());
+    description_ = std::move(description);
+    return {};
+}
+
+Failure SetReader::open_part(const File& folder, const Description::Part& part) {
+    File file, inner;
+    int from = folder.fd();
+    if (const std::string name = first_folder(part.name); !name.empty()) {
+        if (Failure failure = open_there(from, name, S_IFDIR, name, inner)) return failure;
+        from = inner.fd();
+    }
+    const std::string name = std::filesystem::path(part.name).filename();
+    if (Failure failure = open_there(from, name, S_IFREG, part.name, file)) return failure;
+    struct stat st;
+    if (fstat(file.fd(), &st) != 0) return fmt::format("{}: {}", part.name, strerror(errno));
+    if (static_cast<std::uint64_t>(st.st_size) != part.bytes)
+        return fmt::format("{} has {} bytes in place of {}: it was cut short, or belongs to another set", part.name,
+                           st.st_size, part.bytes);
+    Digest digest;
+    std::vector<std::byte> buffer(step);
+    for (std::uint64_t done = 0; done < part.bytes;) {
+        const ssize_t n = pread(file.fd(), buffer.data(), buffer.size(), static_cast<off_t>(done));
+        if (n <= 0) return fmt::format("{}: {}", part.name, n < 0 ? strerror(errno) : "it became shorter");
+        digest.add(std::span(buffer).first(static_cast<std::size_t>(n)));
+        done += static_cast<std::uint64_t>(n);
+    }
+    if (digest.text() != part.hash) return fmt::format("{} is damaged: its bytes do not fit its hash", part.name);
+    files_[part.name] = std::move(file);
+    return {};
+}
+
+}  // namespace barcuda

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// frames_test: compressed parts of a suspended VM: every byte comes back, holes stay holes, and damage is found.
+#include "host-bridge/suspended/frames.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include <random>
+#include <string>
+
+#include "base/message.h"
+
+namespace barcuda {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+constexpr std::size_t MiB = 1 << 20;
+
+Bytes random_bytes(std::size_t count, unsigned seed = 1) {
+    std::mt19937_64 random(seed);
+    Bytes bytes(count);
+    for (std::byte& b : bytes) b = static_cast<std::byte>(random() % 7);
+    return bytes;
+}
+
+File new_file() { return File(memfd_create("frames", MFD_CLOEXEC)); }
+
+Bytes contents(const File& file) {
+    struct stat st {};
+    fstat(file.fd(), &st);
+    Bytes bytes(static_cast<std::size_t>(st.st_size));
+    EXPECT_EQ(pread(file.fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+    return bytes;
+}
+
+void put(const File& file, std::span<const std::byte> bytes, std::size_t at = 0) {
+    ASSERT_EQ(pwrite(file.fd(), bytes.data(), bytes.size(), static_cast<off_t>(at)),
+              static_cast<ssize_t>(bytes.size()));
+}
+
+Failure read_all(const FrameReader& reader, Bytes& all) {
+    all.assign(reader.bytes(), std::byte{1});
+    for (std::size_t i = 0; i < reader.count(); ++i)
+        if (Failure failure = reader.read(i, std::span(all).subspan(reader.offset(i), reader.size(i)))) return failure;
+    return {};
+}
+
+struct Packed {
+    File file = new_file();
+    FrameWriter writer{file.fd()};
+};
+
+TEST(FramesTest, EveryByteComesBack) {
+    const Bytes bytes = random_bytes(5 * MiB + 123);
+    Packed packed;
+    for (std::size_t at = 0; at < bytes.size();) {  // pieces of all kinds
+        const std::size_t n = std::min(bytes.size() - at, 1 + at % 700'001);
+        ASSERT_FALSE(packed.writer.add(std::span(bytes).subspan(at, n)));
+        at += n;
+    }
+    ASSERT_FALSE(packed.writer.finish());
+    EXPECT_EQ(packed.writer.bytes(), bytes.size());
+    EXPECT_EQ(contents(packed.file).size(), packed.writer.written());
+    Digest digest;
+    digest.add(contents(packed.file));
+    EXPECT_EQ(digest.text(), packed.writer.digest().text());
+    FrameReader reader;
+    ASSERT_EQ(reader.open(packed.file.fd()).text(), "");
+    EXPECT_EQ(reader.count(), 3U);
+    Bytes back;
+    ASSERT_EQ(read_all(reader, back).text(), "");
+    EXPECT_EQ(back, bytes);
+}
+
+TEST(FramesTest, AnyDecompressorReadsIt) {
+    const Bytes bytes = random_bytes(3 * MiB);
+    Packed packed;
+    ASSERT_FALSE(packed.writer.add(bytes));
+    ASSERT_FALSE(packed.writer.add_zeros(4 * MiB + 5));
+    ASSERT_FALSE(packed.writer.finish());
+    const Bytes file = contents(packed.file);
+    Bytes back(8 * MiB);
+    const std::size_t n = ZSTD_decompress(back.data(), back.size(), file.data(), file.size());
+    ASSERT_EQ(n, 7 * MiB + 5) << ZSTD_getErrorName(n);
+    back.resize(n);
+    Bytes expected = bytes;
+    expected.resize(n);
+    EXPECT_EQ(back, expected);
+}
+
+TEST(FramesTest, ZerosBetweenBytesAreInTheirPlace) {
+    Packed packed;
+    Bytes expected;
+    for (const std::size_t zeros : {std::size_t{0}, std::size_t{1}, 2 * MiB - 1, 2 * MiB, 7 * MiB + 9}) {
+        const Bytes bytes = random_bytes(1000 + zeros % 10);
+        ASSERT_FALSE(packed.writer.add(bytes));
+        ASSERT_FALSE(packed.writer.add_zeros(zeros));
+        expected.insert(expected.end(), bytes.begin(), bytes.end());
+        expected.resize(expected.size() + zeros);
+    }
+    ASSERT_FALSE(packed.writer.finish());
+    FrameReader reader;
+    ASSERT_EQ(reader.open(packed.file.fd()).text(), "");
+    Bytes back;
+    ASSERT_EQ(read_all(reader, back).text(), "");
+    EXPECT_EQ(back, expected);
+}
+
+TEST(FramesTest, NothingIsAPartToo) {
+    Packed packed;
+    ASSERT_FALSE(packed.writer.finish());
+    FrameReader reader;
+    ASSERT_EQ(reader.open(packed.file.fd()).text(), "");
+    EXPECT_EQ(reader.bytes(), 0U);
+}
+
+TEST(FramesTest, OfAFileWithHolesOnlyWhatWasWrittenIsThereAgain) {
+    const File from = new_file(), to = new_file();
+    constexpr std::size_t size = 64 * MiB;
+    ASSERT_EQ(ftruncate(from.fd(), size), 0);
+    ASSERT_EQ(ftruncate(to.fd(), size), 0);
+    put(from, random_bytes(5000), 9 * MiB + 4096);
+    put(from, random_bytes(10, 2), size - 10);
+    Packed packed;
+    ASSERT_EQ(pack_file(from.fd(), size, packed.writer).text(), "");
+    ASSERT_FALSE(packed.writer.finish());
+    EXPECT_EQ(packed.writer.bytes(), size);
+    EXPECT_LT(packed.writer.written(), 20'000U);
+    FrameReader reader;
+    ASSERT_EQ(reader.open(packed.file.fd()).text(), "");
+    ASSERT_EQ(unpack_file(reader, to.fd()).text(), "");
+    EXPECT_TRUE(contents(to) == contents(from));
+    struct stat st {};
+    ASSERT_EQ(fstat(to.fd(), &st), 0);
+    EXPECT_LE(st.st_blocks, 3 * 8);  // of 512 bytes: three pages
+}
+
+TEST(FramesTest, AMappedFileIsFilledInPlace) {
+    const File file = new_file();
+    const Bytes bytes = random_bytes(4 * MiB);
+    put(file, bytes);
+    Packed packed;
+    ASSERT_EQ(pack_file(file.fd(), bytes.size(), packed.writer).text(), "");
+    ASSERT_FALSE(packed.writer.finish());
+    auto* const at =
+        static_cast<std::byte*>(mmap(nullptr, bytes.size(), PROT_READ | PROT_WRITE, MAP_SHARED, file.fd(), 0));
+    ASSERT_NE(at, MAP_FAILED);
+    std::fill_n(at, bytes.size(), std::byte{0xee});
+    FrameReader reader;
+    ASSERT_EQ(reader.open(packed.file.fd()).text(), "");
+    ASSERT_EQ(unpack_file(reader, file.fd()).text(), "");
+    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), at));
+    munmap(at, bytes.size());
+}
+
+TEST(FramesTest, NoBytesAreReadThatDifferAfterABitHasChangedOrTheFileWasCut) {
+    const Bytes bytes = random_bytes(600);
+    Packed packed;
+    ASSERT_FALSE(packed.writer.add(bytes));
+    ASSERT_FALSE(packed.writer.finish());
+    const Bytes whole = contents(packed.file);
+    const auto reads_other = [&](const Bytes& damaged) {
+        const File file = new_file();
+        put(file, damaged);
+        FrameReader reader;
+        Bytes back;
+        return !reader.open(file.fd()) && !read_all(reader, back) && back != bytes;
+    };
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+        Bytes damaged = whole;
+        damaged[i] ^= std::byte{1} << (i % 8);
+        EXPECT_FALSE(reads_other(damaged)) << "byte " << i;
+        damaged.resize(i);
+        EXPECT_FALSE(reads_other(damaged)) << "cut to " << i;
+    }
+}
+
+}  // namespace
+}  // namespace barcuda
