@@ -239,6 +239,8 @@ void Patience::look_for_host(Client& client) noexcept {
     // not served yet loses less, and waits less.
     const bool new_here = observe(client.status().state) == BARCUDA_STATE_NEW;
     if (client.region_.served() && silent_ < (new_here ? long_unanswered : long_silent)) return;
+    // A bridge that leaves its clients paused, and ends none of them, has written them to a disk.
+    if (observe(client.status().paused) != BARCUDA_PAUSED_NO && client.region_.left()) return;
     end_session(client.status(), BARCUDA_STATE_GONE, CUDA_ERROR_DEVICE_UNAVAILABLE,
                 "the bridge does not answer any more (it was killed, or its host has stopped)");
 }

@@ -90,6 +90,24 @@ Failure Ledger::make(const Shape& shape) {
     return {};
 }
 
+// `with_workers`: they go on, too.
+Failure Ledger::check(const Head& its, std::size_t bytes, bool with_workers) {
+    if (its.magic != magic || !its.whole) return "the bridge's books are not whole";
+    Numbers used;
+    const auto uses = [&](Numbers::What what, std::uint32_t number) { used.of[what] = {number, number}; };
+    uses(Numbers::books, its.form);
+    if (with_workers) uses(Numbers::link, its.link);
+    uses(Numbers::layout, its.layout);
+    uses(Numbers::packets, its.packets);
+    if (const auto all = differences(used, Numbers::of_this_build()); !all.empty())
+        return fmt::format("{}; let its clients end, then start this bridge", fmt::join(all, "; "));
+    if (its.shape.channel_count > BARCUDA_MAX_CHANNELS ||
+        its.shape.granule_count > BARCUDA_MAX_SIZE / BARCUDA_GRANULE || its.bytes != bytes ||
+        Places(its.shape).end != bytes)
+        return "the bridge's books do not have the size that their head says";
+    return {};
+}
+
 Failure Ledger::open(File file) {
     struct stat there {};
     if (fstat(file.fd(), &there) != 0) return system_error("the bridge's books cannot be read");
@@ -101,22 +119,44 @@ Failure Ledger::open(File file) {
         *this = Ledger();
         return why;
     };
-    const Head& its = head();
-    if (its.magic != magic || !its.whole) return refuse("the bridge's books are not whole");
-    Numbers used;
-    const auto uses = [&](Numbers::What what, std::uint32_t number) { used.of[what] = {number, number}; };
-    uses(Numbers::books, its.form);
-    uses(Numbers::link, its.link);
-    uses(Numbers::layout, its.layout);
-    uses(Numbers::packets, its.packets);
-    if (const auto all = differences(used, Numbers::of_this_build()); !all.empty())
-        return refuse(fmt::format("{}; let its clients end, then start this bridge", fmt::join(all, "; ")));
-    if (its.shape.channel_count > BARCUDA_MAX_CHANNELS ||
-        its.shape.granule_count > BARCUDA_MAX_SIZE / BARCUDA_GRANULE || its.bytes != size ||
-        Places(its.shape).end != size)
-        return refuse("the bridge's books do not have the size that their head says");
-    places_ = Places(its.shape);
+    if (Failure why = check(head(), size, true)) return refuse(why.text());
+    places_ = Places(shape());
     file_ = std::move(file);
+    kept_ = true;
+    return {};
+}
+
+Failure Ledger::wake(int file) {
+    struct stat there {};
+    if (fstat(file, &there) != 0) return system_error("the suspended bridge's books cannot be read");
+    const auto bytes = static_cast<std::size_t>(there.st_size);
+    if (bytes < sizeof(Head)) return "the suspended bridge's books are shorter than their head";
+    void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    if (at == MAP_FAILED) return system_error("the suspended bridge's books cannot be read");
+    Ledger old;
+    old.at_ = static_cast<char*>(at);
+    old.bytes_ = bytes;
+    if (Failure why = check(old.head(), bytes, false)) return why;
+    old.places_ = Places(old.shape());
+    if (Failure why = make(old.shape())) return why;
+    *rules() = *old.rules();
+    totals() = old.totals();
+    for (std::size_t i = 0; i < shape().granule_count; ++i) {
+        const Grants::Granule& its = old.granules().records[i];
+        Grants::Granule& now = granules().records[i];
+        now.owner = its.owner;
+        now.dirty = its.dirty;
+    }
+    for (std::size_t i = 0; i < shape().channel_count; ++i) {
+        KeptClient client = old.clients().records[i].get();
+        client.told = 0;  // its worker is a new one
+        client.worker_start = 0;
+        for (auto& run : client.reserved) run = {};
+        if (client.state != KeptClient::none) clients().records[i].set(client);
+        KeptPause pause = old.pauses().records[i].get();
+        if (!pause.known || client.state != KeptClient::assigned) continue;
+        pauses().records[i].set(Pausing::ordered_again(pause));  // its new worker obeys before it takes a command
+    }
     kept_ = true;
     return {};
 }

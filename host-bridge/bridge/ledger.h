@@ -47,6 +47,9 @@ class Ledger {
     Failure make(const Shape& shape);
     // Opens an earlier bridge's, if this bridge can read it.
     Failure open(File file);
+    // A new one for a VM that was suspended, from the books that were written to a disk: what its clients are and own.
+    // What their workers had borrowed, asked or been ordered went with these.
+    Failure wake(int file);
     // From now on clients may get workers of this build.
     void own();
     // A new one that ends with the process, for tests. Its children see it.
@@ -84,6 +87,7 @@ class Ledger {
     }
     bool map(std::size_t bytes, int fd);
     void begin(const Shape& shape);
+    static Failure check(const Head& head, std::size_t bytes, bool with_workers);
 
     File file_;
     char* at_ = nullptr;

@@ -108,6 +108,20 @@ void Pausing::restore(std::uint32_t slot, Orders& orders, Clock::time_point now)
     tell(one);
 }
 
+KeptPause Pausing::ordered_again(KeptPause kept, Clock::time_point now) {
+    constexpr auto very_long = 24h;  // what comes before it is no work of the GPU's
+    kept.wanted = Paused::held;
+    kept.state = Paused::running;
+    kept.pending = 1;
+    kept.wants_back = 0;
+    kept.within = 10'000;
+    kept.deadline = (now + very_long).time_since_epoch().count();
+    kept.since = 0;
+    kept.memory_count = 0;
+    kept.refusal[0] = 0;
+    return kept;
+}
+
 void Pausing::forget(std::uint32_t slot) {
     all_.erase(slot);
     if (!books_.empty() && books_[slot].get().known) books_[slot].set({});

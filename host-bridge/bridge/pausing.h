@@ -69,6 +69,8 @@ class Pausing {
     // The same for its return; look() finds out whether there is room.
     Failure resume(std::uint32_t slot, Clock::time_point now = Clock::now());
     void forget(std::uint32_t slot);
+    // The same pause, for the worker that goes on with a client which was held.
+    static KeptPause ordered_again(KeptPause kept, Clock::time_point now = Clock::now());
 
     struct News {
         enum What { paused, resumed, refused, lost } what;  // lost: the client must be ended

@@ -211,9 +211,6 @@ Error HostRegion::refusal(const char* path, const Format& format, const Predeces
                      "%s: the earlier bridge's region has %u channels and %u granules, this bridge divides it into %u "
                      "and %u; %s",
                      path, its.channel_count, its.granule_count, divided.channel_count, divided.granule_count, instead);
-    if (os::FileFacts facts; os::facts_of(before.fd, facts) != 0 || (is_regular(facts) && facts.size < its.size))
-        return error(Error::bad_size, 0, "%s: the earlier bridge's region has %llu MiB, its file %llu MiB", path,
-                     mib(its.size), mib(facts.size));
     return {};
 }
 
@@ -225,6 +222,10 @@ Error HostRegion::adopt(const char* path, const Format& format, const Predecesso
         return error(Error::malformed, 0, "%s: %zu rows; a region has 1 to %u", path, format.rows.size(),
                      BARCUDA_MAX_ROWS);
     if (Error e = refusal(path, format, before)) return e;
+    if (os::FileFacts facts;
+        os::facts_of(before.fd, facts) != 0 || (is_regular(facts) && facts.size < before.shape.size))
+        return error(Error::bad_size, 0, "%s: the earlier bridge's region has %llu MiB, its file %llu MiB", path,
+                     (unsigned long long)(before.shape.size >> 20), (unsigned long long)(facts.size >> 20));
     const int own = ::fcntl(before.fd, F_DUPFD_CLOEXEC, 0);  // the same open file: the lock is this one's, too
     if (own < 0) return error(Error::system, errno, "%s: its descriptor cannot be taken over", path);
     Error e = take_door(door_, path, own, Opening::to_serve);
@@ -232,12 +233,19 @@ Error HostRegion::adopt(const char* path, const Format& format, const Predecesso
     if (!e && !whole_) e = error(Error::not_a_region, 0, "%s: a guest's view of a region, and no host's", path);
     if (!e && whole_ && whole_->lock_as_bridge() != 0)
         e = error(Error::in_use, 0, "%s: another bridge serves this region", path);
-    char* memory = nullptr;
-    if (!e && whole_) {
-        whole_->set_size(before.shape.size);
-        e = keep_there(0, BARCUDA_CHANNELS_OFFSET, path);
+    if (!e && whole_) whole_->set_size(before.shape.size);
+    if (e || !whole_) {
+        close();
+        return e;
     }
-    if (!e && whole_) e = whole_->map_header_to_write(&memory);
+    return go_on(path, format, before);
+}
+
+// With the file open and locked, and of the right size.
+Error HostRegion::go_on(const char* path, const Format& format, const Predecessor& before) {
+    char* memory = nullptr;
+    Error e = keep_there(0, BARCUDA_CHANNELS_OFFSET, path);
+    if (!e) e = whole_->map_header_to_write(&memory);
     if (e || !memory) {
         close();
         return e;
@@ -286,6 +294,58 @@ Error HostRegion::adopt(const char* path, const Format& format, const Predecesso
         close();
     }
     return e;
+}
+
+// What the open file holds decides whether it may be filled: nothing yet, zeros, or the region that was suspended.
+Error HostRegion::fill_in_place(const char* path, const Format& format, const Predecessor& before,
+                                const Asleep& asleep) {
+    os::FileFacts facts;
+    if (const int code = os::facts_of(fd(), facts)) return error(Error::system, code, "%s: cannot be examined", path);
+    const std::uint64_t size = before.shape.size, there = whole_->properties().size;
+    if (there != size && (there != 0 && !format.overwrite))
+        return error(Error::bad_size, 0, "%s: has %llu MiB, and the suspended region has %llu MiB; remove it", path,
+                     (unsigned long long)(there >> 20), (unsigned long long)(size >> 20));
+    if (there != size && (!whole_->is_elastic() || ::ftruncate(fd(), static_cast<off_t>(size)) != 0))
+        return error(Error::bad_size, errno, "%s: cannot be given %llu MiB", path, (unsigned long long)(size >> 20));
+    whole_->set_size(size);
+    char* memory = nullptr;
+    if (Error e = whole_->map_window({}, 0, BARCUDA_CHANNELS_OFFSET, os::Access::read, &memory)) return e;
+    constexpr barcuda_header zeros{};
+    barcuda_header its;
+    std::memcpy(&its, memory, sizeof its);
+    const bool new_here = std::memcmp(&its, &zeros, sizeof its) == 0;
+    const bool same_file = asleep.this_boot && facts.device == asleep.device && facts.inode == asleep.inode;
+    const bool unserved = same_file && its.magic == BARCUDA_MAGIC && its.epoch == asleep.epoch && its.bridge_pid == 0;
+    bool lives = false;
+    const auto* const slots = reinterpret_cast<const barcuda_slot*>(memory + BARCUDA_SLOTS_OFFSET);
+    for (std::uint32_t i = 0; i < before.shape.channel_count && unserved; ++i)
+        lives = lives || (slots[i].opened != slots[i].closed && slots[i].pid != 0 && !whole_->gone(slots, i));
+    whole_->unmap_window(memory, 0, BARCUDA_CHANNELS_OFFSET);
+    if (!new_here && !unserved && !format.overwrite)
+        return error(Error::exists, 0,
+                     "%s: it holds something else than the region that was suspended, or a bridge has served it since; "
+                     "remove it, or allow it to be overwritten (--overwrite)",
+                     path);
+    return lives ? Error() : asleep.fill(fd());
+}
+
+Error HostRegion::wake(const char* path, const Format& format, const Predecessor& before, const Asleep& asleep) {
+    close();
+    if (Error e = refusal(path, format, before)) return e;
+    Error e = open_file(path);
+    if (!e && whole_) e = fill_in_place(path, format, before, asleep);
+    if (e || !whole_) {
+        close();
+        return e;
+    }
+    return go_on(path, format, before);
+}
+
+void HostRegion::awake() {
+    made_ = false;
+    const std::uint32_t next = epoch() + 1;
+    publish(mine_->windows_epoch, next);
+    publish(mine_->epoch, next);
 }
 
 void HostRegion::close() {

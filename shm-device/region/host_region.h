@@ -30,6 +30,16 @@ struct Predecessor {
     std::function<bool(std::uint32_t slot)> knows;  // the client of that slot goes on
 };
 
+// A region that was written to a disk, with its bridge's books.
+struct Asleep {
+    // The file that it was, if that may be there yet. (The same inode of the same boot; with `epoch`, no bridge has
+    // served it since.)
+    bool this_boot = false;
+    std::uint64_t device = 0, inode = 0;
+    std::uint32_t epoch = 0;
+    std::function<Error(int file)> fill;  // writes all bytes of it, in place
+};
+
 class HostRegion : public Region {
   public:
     HostRegion() = default;
@@ -44,6 +54,12 @@ class HostRegion : public Region {
     // channels stay as they are, and all guests go on. Others that it served are told that it has gone. What this
     // bridge would read differently is refused, and nothing has changed then.
     Error adopt(const char* path, const Format& format, const Predecessor& before);
+    // Goes on with a region that was written to a disk: in a new file, or in the file that it was. That is filled in
+    // place, since programs without a VM have it mapped. Where such a program lives, and no bridge has served the file
+    // since, its bytes are newer than those on the disk, and stay.
+    Error wake(const char* path, const Format& format, const Predecessor& before, const Asleep& asleep);
+    // It is awake: what was on the disk is not to be woken here a second time.
+    void awake();
     void announce();
     // Says that the bridge is gone.
     void close();
@@ -52,6 +68,7 @@ class HostRegion : public Region {
     void tell_devices(unsigned driver_version, unsigned count);
     // The bridge lives.
     void beat();
+    std::uint32_t epoch() const { return observe(mine_->epoch); }
     barcuda_slot* host_slots() { return const_cast<barcuda_slot*>(slots()); }
     barcuda_grant* host_grants() { return const_cast<barcuda_grant*>(grants()); }
     barcuda_device* host_devices() { return const_cast<barcuda_device*>(devices()); }
@@ -68,6 +85,8 @@ class HostRegion : public Region {
     Error open_file(const char* path);
     Error lock_to_serve(const char* path);
     Error refusal(const char* path, const Format& format, const Predecessor& before) const;
+    Error go_on(const char* path, const Format& format, const Predecessor& before);
+    Error fill_in_place(const char* path, const Format& format, const Predecessor& before, const Asleep& asleep);
     void fill(barcuda_header& header, const Format& format) const;
     Error prepare(const char* path, const Format& format, barcuda_header& header, bool& keep);
     Error keep_there(std::uint64_t offset, std::uint64_t bytes, const char* path) const;

@@ -98,6 +98,8 @@ class Region {
     void knock() const { door_->ring(nullptr); }
     // Does a bridge serve this region? (Where its locks cannot be seen, in a VM: has none said goodbye?)
     bool served() const;
+    // Has its last bridge ended, and said so? (One that was killed has not.)
+    bool left() const { return observe(header_->bridge_pid) == 0; }
 
   protected:
     friend struct RegionProbe;  // tests: a header says what no bridge would

@@ -97,6 +97,56 @@ TEST(LedgerTest, WhatIsReadDifferentlyIsRefusedAndBothNumbersAreNamed) {
         EXPECT_FALSE(second);
     }
 }
+TEST(LedgerTest, OfASuspendedBridgeIsKeptWhatItsClientsOwnAndNotWhatItsWorkersHad) {
+    Ledger old, woken;
+    ASSERT_EQ(old.make(shape()).text(), "");
+    old.granules().records[3].owner = 2;
+    old.granules().records[3].mapper = 2;
+    old.granules().records[5].dirty = 1;
+    old.accounts().records[1][0].lent = 100;
+    KeptClient client{};
+    client.state = KeptClient::assigned;
+    client.worker = 4711;
+    client.worker_start = 12;
+    client.told = 1;
+    client.base = 0x1234;
+    client.reserved[0] = {granule, granule};
+    old.clients().records[1].set(client);
+    old.requests().records[1].set({KeptRequest::asked, 8, 9, 0, {}});
+    KeptPause pause{};
+    pause.known = 1;
+    pause.order = 5;
+    pause.wanted = pause.state = Paused::held;
+    old.pauses().records[1].set(pause);
+    const File file = copy_of(old);
+    ASSERT_EQ(woken.wake(file.fd()).text(), "");
+    EXPECT_TRUE(woken.kept());
+    EXPECT_EQ(woken.granules().records[3].owner, 2u);
+    EXPECT_EQ(woken.granules().records[3].mapper, 0u) << "of a worker that has ended";
+    EXPECT_EQ(woken.granules().records[5].dirty, 1u);
+    EXPECT_EQ(woken.accounts().records[1][0].lent, 0u) << "its new worker borrows again";
+    const KeptClient& its = woken.clients().records[1].get();
+    EXPECT_EQ(its.state, KeptClient::assigned);
+    EXPECT_EQ(its.base, 0x1234u);
+    EXPECT_EQ(its.told, 0u);
+    EXPECT_EQ(its.worker_start, 0u);
+    EXPECT_EQ(its.reserved[0].bytes, 0u);
+    EXPECT_EQ(woken.requests().records[1].get().state, KeptRequest::none);
+    const KeptPause& again = woken.pauses().records[1].get();
+    EXPECT_EQ(again.wanted, Paused::held);
+    EXPECT_EQ(again.state, Paused::running);
+    EXPECT_EQ(again.pending, 1u);
+    EXPECT_EQ(again.order, 5u);
+    EXPECT_EQ(old.granules().records[3].mapper, 2u) << "the books on the disk were changed";
+    // What a damaged file says.
+    Ledger other;
+    EXPECT_THAT(other.wake(File(memfd_create("books", MFD_CLOEXEC)).fd()).text(), HasSubstr("shorter than their head"));
+    const_cast<Ledger::Head&>(old.head()).bytes = 1;
+    EXPECT_THAT(other.wake(file.fd()).text(), HasSubstr("the size that their head says"));
+    const_cast<Ledger::Head&>(old.head()).form = 99;
+    EXPECT_THAT(other.wake(file.fd()).text(), HasSubstr("99"));
+}
+
 TEST(LedgerTest, AFileThatIsNoneOfABridgesIsRefused) {
     Ledger ledger;
     File file(memfd_create("another", MFD_CLOEXEC | MFD_ALLOW_SEALING));

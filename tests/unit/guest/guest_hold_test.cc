@@ -8,6 +8,7 @@
 
 #include "guest-allocator/client/patience.h"
 #include "tests/unit/support/host_side.h"
+#include "tests/unit/support/region_fixture.h"
 
 #define OK(call) EXPECT_EQ(CUDA_SUCCESS, call)
 
@@ -223,6 +224,26 @@ TEST(GuestHold, APauseThatLastsIsNamedAndEndsNothing) {
         EXPECT_EQ(Obstacle::none, host.order(Paused::running));
         works.join();
         EXPECT_NE(std::string::npos, testing::internal::GetCapturedStderr().find("paused by the host"));
+    });
+}
+
+// Its bridge has said that it ends, and has not ended the client's session.
+TEST(GuestHold, AClientThatWasWrittenToADiskWaitsUntilABridgeIsThereAgain) {
+    client([](HostSide& host) {
+        const Program program;
+        EXPECT_EQ(Obstacle::none, host.order(Paused::held));
+        publish(guest::Client::current()->status().paused, static_cast<std::uint32_t>(BARCUDA_PAUSED_HELD));
+        barcuda_header& header = RegionProbe::header(host.region);
+        const std::uint32_t bridge = header.bridge_pid;
+        publish(header.bridge_pid, 0u);
+        guest::Patience patience;
+        for (int looks = 0; looks < 300; ++looks) guest::PatienceTest::look(patience);
+        EXPECT_EQ(guest::Client::current()->status().state, BARCUDA_STATE_READY);
+        publish(header.bridge_pid, bridge);
+        publish(guest::Client::current()->status().paused, static_cast<std::uint32_t>(BARCUDA_PAUSED_NO));
+        EXPECT_EQ(Obstacle::none, host.order(Paused::running));
+        Lane lane(program.step, 5);
+        for (int i = 0; i < 50; ++i) lane.one();
     });
 }
 

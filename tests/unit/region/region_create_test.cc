@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/message.h"
 #include "shm-device/doors/file_door.h"
 #include "shm-device/queue/sync.h"
 #include "shm-device/region/host_region.h"
@@ -439,6 +440,133 @@ TEST_F(AdoptTest, WhatThisBridgeWouldReadDifferentlyIsRefusedAndNothingHasChange
     other = before();
     other.fd = -1;
     is_refused({.rows = region_rows}, other, Error::bad_size, "its file 0 MiB");
+}
+// A region whose bytes were copied, and whose bridge has ended.
+struct WakeTest : AdoptTest {
+    std::string bytes;
+    Shape its;
+    Asleep asleep;
+    unsigned filled = 0;
+    // `channel`: of a program that lives.
+    void suspend() {
+        its = host.shape();
+        os::FileFacts facts;
+        ASSERT_EQ(os::facts_of(host.fd(), facts), 0);
+        bytes.resize(region_size);
+        ASSERT_EQ(pread(host.fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(region_size));
+        asleep = {true, facts.device, facts.inode, host.epoch(), [this](int file) {
+                      ++filled;
+                      const bool all = pwrite(file, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(region_size);
+                      return all ? Error() : error(Error::system, errno, "it cannot be filled");
+                  }};
+        host.close();
+    }
+    Error wake(const Format& format = {.rows = region_rows}) {
+        Predecessor of = before();
+        of.fd = -1;
+        of.shape = its;
+        return next.wake(path.c_str(), format, of, asleep);
+    }
+    void write_over(std::uint64_t at, char what, std::uint64_t count) const {
+        const File file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+        const std::string all(count, what);
+        ASSERT_EQ(pwrite(file.fd(), all.data(), count, static_cast<off_t>(at)), static_cast<ssize_t>(count));
+    }
+};
+TEST_F(WakeTest, InANewFileAllIsAsItWas) {
+    ASSERT_FALSE(open_guest());
+    known = {served_channel().index};
+    suspend();
+    guest.close();
+    ASSERT_EQ(unlink(path.c_str()), 0);
+    asleep.this_boot = false;
+    Error e = wake();
+    ASSERT_FALSE(e) << e.text;
+    EXPECT_EQ(filled, 1u);
+    Channel channel;
+    ASSERT_FALSE(next.map_channel(*known.begin(), channel));
+    EXPECT_EQ(channel.commands()[7], 42);
+    EXPECT_EQ(channel.status().state, BARCUDA_STATE_READY);
+    next.awake();
+    EXPECT_EQ(next.epoch(), 2u);
+    next.close();
+    EXPECT_EQ(access(path.c_str(), F_OK), 0) << "what is awake stays";
+}
+TEST_F(WakeTest, ANewFileThatDoesNotComeToBeAwakeGoesAgain) {
+    suspend();
+    ASSERT_EQ(unlink(path.c_str()), 0);
+    ASSERT_FALSE(wake());
+    next.close();
+    EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+TEST_F(WakeTest, BytesOfALivingProgramAreNewerThanThoseOnTheDisk) {
+    ASSERT_FALSE(open_guest());
+    const Channel channel = served_channel();
+    known = {channel.index};
+    suspend();
+    channel.commands()[7] = 43;
+    const Error e = wake();
+    ASSERT_FALSE(e) << e.text;
+    EXPECT_EQ(filled, 0u);
+    EXPECT_EQ(channel.commands()[7], 43);
+    EXPECT_TRUE(guest.served());
+    next.awake();
+    next.close();
+    EXPECT_EQ(wake().kind, Error::exists) << "it has gone on since";
+}
+TEST_F(WakeTest, AFileThatLostItsBytesIsFilledInPlace) {
+    ASSERT_FALSE(open_guest());
+    const Channel channel = served_channel();
+    known = {channel.index};
+    suspend();
+    write_over(0, 0, region_size);
+    EXPECT_EQ(channel.commands()[7], 0);
+    const Error e = wake();
+    ASSERT_FALSE(e) << e.text;
+    EXPECT_EQ(filled, 1u);
+    EXPECT_EQ(channel.commands()[7], 42) << "the program has another file";
+}
+TEST_F(WakeTest, WhereNoProgramLivesTheFileIsFilled) {
+    suspend();
+    write_over(BARCUDA_CHANNELS_OFFSET, 1, 1000);
+    const Error e = wake();
+    ASSERT_FALSE(e) << e.text;
+    EXPECT_EQ(filled, 1u);
+    Channel channel;
+    ASSERT_FALSE(next.map_channel(0, channel));
+    EXPECT_EQ(channel.commands()[0], 0);
+}
+TEST_F(WakeTest, AnotherRegionOrOneThatWasServedSinceIsNotWrittenOver) {
+    suspend();
+    const auto is_refused = [&](const char* why) {
+        EXPECT_EQ(wake().kind, Error::exists) << why;
+        EXPECT_EQ(filled, 0u) << why;
+    };
+    ++asleep.inode;
+    is_refused("another file");
+    --asleep.inode;
+    asleep.this_boot = false;
+    is_refused("a number of another boot");
+    asleep.this_boot = true;
+    HostRegion other;
+    ASSERT_FALSE(other.create(path.c_str(), {.rows = region_rows}));
+    EXPECT_EQ(wake().kind, Error::in_use);
+    other.announce();
+    other.close();
+    is_refused("another bridge has served it");
+    EXPECT_FALSE(wake({.overwrite = true, .rows = region_rows}));
+    EXPECT_EQ(filled, 1u);
+}
+TEST_F(WakeTest, WhatThisBridgeWouldReadDifferentlyIsRefused) {
+    suspend();
+    Predecessor of = before();
+    of.fd = -1;
+    of.shape = its;
+    of.layout = BARCUDA_LAYOUT + 1;
+    EXPECT_EQ(next.wake(path.c_str(), {.rows = region_rows}, of, asleep).kind, Error::other_layout);
+    asleep.fill = [](int) { return error(Error::system, EIO, "it cannot be read"); };
+    EXPECT_TRUE(contains(says(wake()), "it cannot be read"));
+    EXPECT_FALSE(next);
 }
 TEST_F(AdoptTest, AnotherBridgesLockIsRespected) {
     host.close();
