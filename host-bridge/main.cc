@@ -240,6 +240,10 @@ int main(int argc, char** argv) {
     app.add_flag("--metrics-clients", options.metrics.clients, "also series of each client");
     app.add_flag("--metrics-gpus", options.metrics.gpus,
                  "also how busy the GPUs are; each request makes NVML work for some seconds");
+    app.add_option("--wake", options.wake,
+                   "go on with the VM that `barcuda suspend` has written to this folder; a bridge that cannot says why "
+                   "and leaves the folder as it is (docs/state.md)")
+        ->configurable(false);
     app.add_flag("--no-vm", options.no_vm,
                  "no VM will connect: programs of this machine wake the bridge, so it need not poll");
     app.add_option("--ready-fd", options.ready_fd, "write a line to this descriptor once guests may connect")

@@ -49,7 +49,7 @@ gcc_inside := $(if $(SANITIZE),,-static-libstdc++) -static-libgcc
 hidden_gcc := $(gcc_inside) -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
 # What guests carry runs with every glibc from this one on (RHEL 8 has it), and needs no library but glibc's.
 glibc := 2.28
-carried_libraries := -l:libseccomp.a -l:libncursesw.a -l:libtinfo.a
+carried_libraries := -l:libzstd.a -l:libseccomp.a -l:libncursesw.a -l:libtinfo.a
 old_glibc := $(if $(SANITIZE),,-L$(B)/glibc-$(glibc))
 
 # The first line of a recipe: the folder is there, and the reader hears what is made. $(call making,KIND[,WHAT])

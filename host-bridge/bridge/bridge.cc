@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -76,6 +77,11 @@ int Bridge::run() {
     if (opens_ && inotify_add_watch(opens_.fd(), region, IN_OPEN | IN_ACCESS | IN_CLOSE) < 0) opens_ = File();
     if (ground_.adopted) restore();
     else desks_->clients.reclaim_left();
+    if (const Failure e = wake()) {
+        log::critical("{}: {}. What is on the disk is as it was", ground_.options.wake, e.text());
+        end_workers();
+        return 1;
+    }
     desks_->pool.keep({});
     monitoring_.start(ground_.region, ground_.host.devices.all, ground_.host.library);
     desks_->limits.show_memory();
@@ -89,7 +95,8 @@ int Bridge::run() {
     ground_.kept.ready();
     listen();
     serve();
-    shut_down();
+    if (desks_->suspends.ended()) leave_asleep();
+    else shut_down();
     return 0;
 }
 
@@ -135,6 +142,9 @@ void Bridge::listen() {
          [this](const auto& request, auto& reply, const ucred&) { desks_->list.serve(request, reply); },
          [this](const auto& request, auto& reply, const ucred& by) { desks_->pauses.serve(request, reply, by); },
          [this](const auto& request, auto& reply, const ucred& by) { desks_->upgrades.serve(request, reply, by); },
+         [this](const auto& request, auto& reply, const ucred& by) {
+             return desks_->suspends.serve(request, reply, by);
+         },
          is_worker});
 }
 
@@ -147,8 +157,8 @@ std::chrono::milliseconds Bridge::patience() const {
 std::chrono::milliseconds Bridge::patience_with_guest() const {
     const auto quiet = Clock::now() - std::max(heard_, desks_->clients.last_came());
     if (quiet < looks_for_new) return new_look_every;
-    if (desks_->pauses.is_busy() || desks_->acceptor.some_wait() || desks_->pool.is_leaving() || quiet < looks_often ||
-        desks_->clients.one_leaves())
+    if (desks_->pauses.is_busy() || desks_->suspends.is_busy() || desks_->acceptor.some_wait() ||
+        desks_->pool.is_leaving() || quiet < looks_often || desks_->clients.one_leaves())
         return look_every;
     return (ground_.doorbell.connected() || ground_.options.no_vm) && opens_ ? idle_look_every : deaf_look_every;
 }
@@ -161,15 +171,17 @@ void Bridge::serve() {
         desks.heap.begin_turn();
         if (!happened && !desks.heap.short_of_time()) desks.heap.release_pages();
         const auto first = loop_.dispatch();
-        if (loop_.stopped()) return;
+        if (loop_.stopped() || desks.suspends.ended()) return;
         if (first && *first < Loop::Rank::log) heard_ = Clock::now();  // logs and tools announce no client
         const auto waiting = desks.clients.look([this](Client& client) { look_at(client); });
-        desks.acceptor.admit(waiting, [&](Client& client) {
-            hear(client);
-            desks.cards.admit(client);
-        });
+        if (desks.suspends.admits())
+            desks.acceptor.admit(waiting, [&](Client& client) {
+                hear(client);
+                desks.cards.admit(client);
+            });
         desks.clients.reap_workers();
         desks.pauses.look();
+        desks.suspends.look();
         desks.cards.look();
         place_.look();
         monitoring_.look();
@@ -183,10 +195,7 @@ void Bridge::serve() {
 void Bridge::restore() {
     Desks& desks = *desks_;
     const Kept& kept = ground_.kept;
-    desks.clients.restore([&](std::uint32_t slot, const KeptClient& its) {
-        return desks.launcher.adopt(its.worker, its.worker_start,
-                                    fmt::format("channel {}: worker {}", slot, its.worker));
-    });
+    desks.clients.restore([this](std::uint32_t slot, const KeptClient& its) { return take_worker(slot, its); });
     desks.grants.release_reserves();
     std::vector<pid_t> with_client;
     std::size_t served = 0;
@@ -197,21 +206,89 @@ void Bridge::restore() {
         ++served;
         client.worker->hear_log(loop_);
         hear(client);
+        // A worker that does not come to go on with a client on a disk does not end that client: wake() looks at it.
+        if (ground_.set) client.worker->hear_end(loop_, [] {});
         desks.requests.restore(client);
+        if (ground_.set) desks.carrier.announce(client);
         desks.acceptor.restore(client);
         desks.pauses.restore(client);
-        desks.cards.restore(client);
+        if (ground_.set) desks.cards.admit(client);
+        else desks.cards.restore(client);
     });
     desks.cards.all_are_back();
     for (const pid_t worker : WorkerProcess::left(kept))
         if (std::ranges::find(with_client, worker) == with_client.end()) WorkerProcess::end_left(worker, kept);
-    log::info("this bridge goes on with the {} client{} of an earlier one", served, served == 1 ? "" : "s");
+    if (!ground_.set)
+        log::info("this bridge goes on with the {} client{} of an earlier one", served, served == 1 ? "" : "s");
+}
+
+// The worker with which a client goes on: that of an earlier bridge, or a new one, if the client was on a disk.
+std::unique_ptr<WorkerProcess> Bridge::take_worker(std::uint32_t slot, const KeptClient& its) {
+    const auto called = [slot](pid_t worker) { return fmt::format("channel {}: worker {}", slot, worker); };
+    if (!ground_.set) return desks_->launcher.adopt(its.worker, its.worker_start, called(its.worker));
+    std::vector<int> devices(its.devices,
+                             its.devices + std::min<std::size_t>(its.device_count, std::size(its.devices)));
+    auto worker = desks_->launcher.start_bare(devices);
+    if (worker) worker->assign(called(worker->pid()));
+    return worker;
+}
+
+// All clients go on, or none: a worker that has made everything again takes no command before the others have.
+Failure Bridge::wake() {
+    if (!ground_.set) return {};
+    Desks& desks = *desks_;
+    const std::vector<std::uint32_t> slots = ground_.set->description().clients;
+    const auto stop = loop_.watch(signals_.fd(), Loop::Rank::stop, [this](short) { loop_.stop(); });
+    const auto failed = [&](std::uint32_t slot, const std::string& why) {
+        return fmt::format("the client of channel {} cannot go on: {}", slot, why);
+    };
+    for (const std::uint32_t slot : slots) {
+        Client* const client = desks.clients[slot];
+        if (!client || !client->is_served()) return failed(slot, "its worker does not start");
+        client->record.worker = client->worker->pid();
+        client->write_down();
+        if (Failure e = desks.carrier.give(*client, *ground_.set)) return failed(slot, e.text());
+    }
+    for (std::set<std::uint32_t> missing(slots.begin(), slots.end()); !missing.empty();) {
+        loop_.wait(look_every);
+        beat();
+        desks.heap.begin_turn();
+        loop_.dispatch();
+        if (loop_.stopped()) return "the bridge was told to stop";
+        desks.pauses.look();
+        desks.cards.look();
+        for (const std::uint32_t slot : slots) {
+            const Client& client = *desks.clients[slot];
+            std::string why = client.record.how;
+            if (!client.is_served()) return failed(slot, why.empty() ? "its worker was ended" : why);
+            const Carrier::Returned result = desks.carrier.returned(client, why);
+            if (result == Carrier::Returned::failed) return failed(slot, why);
+            if (client.worker->has_gone()) return failed(slot, "its new worker has ended");
+            if (result == Carrier::Returned::able && desks.pauses.state(slot) == Paused::held) missing.erase(slot);
+        }
+    }
+    // From here on the set is not needed any more, and cannot be woken in this file again.
+    ground_.kept.keep("region", ground_.region.fd());
+    ground_.kept.keep("books", ground_.ledger.fd());
+    ground_.region.awake();
+    for (const std::uint32_t slot : slots) {
+        Client& client = *desks.clients[slot];
+        hear_end(client);
+        desks.pauses.resume(client);
+    }
+    log::info("awake, with {} client{}", slots.size(), slots.size() == 1 ? "" : "s");
+    ground_.set.reset();
+    return {};
 }
 
 void Bridge::hear(Client& client) {
     monitoring_.client(client.slot(), client.worker->pid());
-    if (!client.worker->hear_end(loop_, [this, &client] { desks_->clients.worker_ended(client); }) ||
-        !desks_->requests.hear(client))
+    hear_end(client);
+    if (!desks_->requests.hear(client)) client.end_worker("the bridge cannot listen to the worker");
+}
+
+void Bridge::hear_end(Client& client) {
+    if (!client.worker->hear_end(loop_, [this, &client] { desks_->clients.worker_ended(client); }))
         client.end_worker("the bridge cannot listen to the worker");
 }
 
@@ -237,6 +314,25 @@ bool Bridge::is_worker(const Visitor& visitor) const {
     const cage::Order& order = ground_.cage.order;
     return desks_->has_worker(visitor.pid) || (order.has(cage::Measure::user) && visitor.user == order.user) ||
            is_a_bridges(visitor);
+}
+
+// The clients are on a disk now. None is told: a program that still runs waits as for a paused client.
+void Bridge::leave_asleep() {
+    service_.leaving();
+    end_workers();
+    ground_.kept.done();
+    log::info("suspended");
+}
+
+// And tells no client.
+void Bridge::end_workers() {
+    desks_->clients.each([](const Client& client) {
+        if (client.worker) client.worker->dismiss();
+    });
+    desks_->pool.end();
+    desks_->clients.each([this](const Client& client) {
+        for (; client.worker && !client.worker->release(); beat()) await_end(*client.worker);
+    });
 }
 
 void Bridge::shut_down() {

@@ -48,10 +48,15 @@ class Bridge {
     std::chrono::milliseconds patience_with_guest() const;
     void beat();                // tells the clients, systemd and the keeper that the bridge lives
     void hear(Client& client);  // from now on its worker's requests, and its end
+    void hear_end(Client& client);
     void restore();
+    std::unique_ptr<WorkerProcess> take_worker(std::uint32_t slot, const KeptClient& its);
+    Failure wake();
     void look_at(Client& client);
     bool is_worker(const Visitor& visitor) const;
     void shut_down();
+    void leave_asleep();
+    void end_workers();
 
     Loop loop_;  // constructed before everything that uses it
     Ground ground_;

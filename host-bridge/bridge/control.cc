@@ -13,8 +13,10 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <type_traits>
 
 #include "base/log.h"
+#include "host-bridge/between/files_message.h"
 
 namespace barcuda {
 namespace {
@@ -22,22 +24,24 @@ namespace {
 constexpr std::size_t most_visitors = 8;
 
 // If the message has this request's length and form, answers it, and returns true.
-template <class Request, class Reply>
+template <class Request, class Reply, class Result>
 bool answered(int to, const ucred& by, const char* message, ssize_t bytes,
-              const std::function<void(const Request&, Reply&, const ucred&)>& serve) {
+              const std::function<Result(const Request&, Reply&, const ucred&)>& serve) {
     Request request;
     if (bytes != sizeof request) return false;
     std::memcpy(&request, message, sizeof request);
     const auto reply = std::make_unique<Reply>();
+    std::vector<File> files;
     constexpr std::string_view other = "the bridge is of another version (" BARCUDA_VERSION ")";
-    if (request.version == Request::form) serve(request, *reply, by);
-    else other.copy(reply->error, sizeof reply->error - 1);
-    if (send(to, reply.get(), reply->bytes(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    if (request.version != Request::form) other.copy(reply->error, sizeof reply->error - 1);
+    else if constexpr (std::is_void_v<Result>) serve(request, *reply, by);
+    else files = serve(request, *reply, by);
+    if (!send_files(to, reply.get(), reply->bytes(), files))
         log::debug("the process that asked does not take the answer: {}", strerror(errno));
     return true;
 }
 constexpr std::size_t lengths[] = {sizeof(LimitRequest), sizeof(ListRequest), sizeof(PauseRequest),
-                                   sizeof(UpgradeRequest)};
+                                   sizeof(UpgradeRequest), sizeof(SuspendRequest)};
 constexpr bool differ() {
     for (std::size_t i = 0; i < std::size(lengths); ++i)
         for (std::size_t j = 0; j < i; ++j)
@@ -105,7 +109,8 @@ void Control::answer(Seat& visitor) {
     const int from = visitor.socket.fd();
     const ssize_t n = recv(from, message, sizeof message, MSG_DONTWAIT | MSG_TRUNC);
     const auto is = [&](const auto& serve) { return answered(from, visitor.who, message, n, serve); };
-    if (!is(answers_.limits) && !is(answers_.list) && !is(answers_.pause)) is(answers_.upgrade);
+    if (!is(answers_.limits) && !is(answers_.list) && !is(answers_.pause) && !is(answers_.upgrade))
+        is(answers_.suspend);
     visitors_.remove_if([&](const Seat& seat) { return &seat == &visitor; });
 }
 

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// control.h: the socket for `barcuda limit` (limits_link.h), `barcuda pause` (pause_link.h), `barcuda ps` (list_link.h)
-// and `barcuda upgrade` (upgrade_link.h). The bridge waits for no visitor: it reads a request when it has arrived, and
-// drops an answer that is not read. It admits a few visitors at a time, processes of root and of the bridge's own user.
+// control.h: the socket for `barcuda limit` (limits_link.h), `barcuda pause` (pause_link.h), `barcuda ps`
+// (list_link.h), `barcuda upgrade` (upgrade_link.h) and `barcuda suspend` (suspend_link.h). The bridge waits for no
+// visitor: it reads a request when it has arrived, and drops an answer that is not read. It admits a few visitors at a
+// time, processes of root and of the bridge's own user.
 #pragma once
 #include <sys/socket.h>
 
 #include <functional>
 #include <list>
 #include <string>
+#include <vector>
 
 #include "base/failure.h"
 #include "base/message.h"
 #include "host-bridge/between/limits_link.h"
 #include "host-bridge/between/list_link.h"
 #include "host-bridge/between/pause_link.h"
+#include "host-bridge/between/suspend_link.h"
 #include "host-bridge/between/upgrade_link.h"
 #include "host-bridge/bridge/loop.h"
 #include "host-bridge/bridge/visitor.h"
@@ -32,6 +35,8 @@ class Control {
         std::function<void(const ListRequest&, ListReply&, const ucred& by)> list;
         std::function<void(const PauseRequest&, PauseReply&, const ucred& by)> pause;
         std::function<void(const UpgradeRequest&, UpgradeReply&, const ucred& by)> upgrade;
+        // The descriptors go with the reply.
+        std::function<std::vector<File>(const SuspendRequest&, SuspendReply&, const ucred& by)> suspend;
         std::function<bool(const Visitor&)> is_worker;  // workers are not admitted
     };
     // Admits visitors and answers them from now on.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/bridge/desks.h"
 
+#include <fcntl.h>
+
+#include "host-bridge/bridge/describing.h"
+
 namespace barcuda {
 
 namespace {
@@ -18,6 +22,13 @@ Shared::Keep keep_by(const Kept& kept) {
                 for (std::string& name : all) name.erase(0, std::string_view("shared.").size());
                 return all;
             }};
+}
+
+File another(int file) { return File(file < 0 ? -1 : fcntl(file, F_DUPFD_CLOEXEC, 0)); }
+
+SuspendDesk::Given what_it_gives(const Ground& ground) {
+    return {[&ground] { return text_of(describe(ground)); }, [&ground] { return another(ground.region.fd()); },
+            [&ground] { return another(ground.ledger.fd()); }};
 }
 
 CardsDesk::Terms terms_of(const BridgeOptions& options) {
@@ -47,6 +58,7 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
                   if (worker != 0) return;  // before the worker's sheet ends:
                   pauses.forget(slot);
                   cards.forget(slot);
+                  suspends.forget(slot);
               }),
       limits(
           {ground.options.limits, ground.options.share, ground.ledger.rules()}, clients, quotas, grants, ground.region,
@@ -80,7 +92,13 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
            clients, quotas, grants, totals, ground.host, limits, pauses, cards),
       upgrades(ground.kept, clients),
       acceptor(clients, pool, limits, heap, ground.host, totals, [&] { return ground.doorbell.connected(); }),
-      requests({clients, grants, shared, quotas, limits, heap, cards}, loop) {}
+      requests({clients, grants, shared, quotas, limits, heap, cards}, loop),
+      suspends(clients, pauses,
+               {[this](Client& client, bool check, auto& ends) { return carrier.order(client, check, ends); },
+                [this](const Client& client, SuspendRow& row) { carrier.look(client, row); }},
+               what_it_gives(ground), [this](Client& client) {
+                   if (!requests.hear(client)) client.end_worker("the bridge cannot listen to the worker");
+               }) {}
 
 void Desks::look_at(Client& client) {
     limits.bound(client);

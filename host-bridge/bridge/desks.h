@@ -9,6 +9,7 @@
 #include "host-bridge/bridge/acceptor.h"
 #include "host-bridge/bridge/books.h"
 #include "host-bridge/bridge/cards_desk.h"
+#include "host-bridge/bridge/carrier.h"
 #include "host-bridge/bridge/clients.h"
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/heap_desk.h"
@@ -23,6 +24,7 @@
 #include "host-bridge/bridge/requests.h"
 #include "host-bridge/bridge/rooms.h"
 #include "host-bridge/bridge/startup.h"
+#include "host-bridge/bridge/suspend_desk.h"
 #include "host-bridge/bridge/upgrade_desk.h"
 
 namespace barcuda {
@@ -52,6 +54,8 @@ struct Desks {
     UpgradeDesk upgrades;
     Acceptor acceptor;
     Requests requests;
+    Carrier carrier;
+    SuspendDesk suspends;
 };
 
 }  // namespace barcuda

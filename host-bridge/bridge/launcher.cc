@@ -37,12 +37,15 @@ Launcher::Launcher(const BridgeOptions& options, const HostRegion& region, const
     if (!soft_card_) log::warn("BARCUDA_SOFT_CARD: {}: {}", card, strerror(errno));
 }
 
-std::unique_ptr<WorkerProcess> Launcher::start(const std::vector<int>& devices) { return start(devices, false); }
-std::unique_ptr<WorkerProcess> Launcher::start_first() { return start({}, true); }
+std::unique_ptr<WorkerProcess> Launcher::start(const std::vector<int>& devices) { return start(devices, Kind::usual); }
+std::unique_ptr<WorkerProcess> Launcher::start_first() { return start({}, Kind::first); }
+std::unique_ptr<WorkerProcess> Launcher::start_bare(const std::vector<int>& devices) {
+    return start(devices, Kind::bare);
+}
 
-std::unique_ptr<WorkerProcess> Launcher::start(const std::vector<int>& devices, bool first) {
-    auto worker = WorkerProcess::start(what_to_start(devices, first), facts(devices));
-    if (worker) prepare(*worker, first);
+std::unique_ptr<WorkerProcess> Launcher::start(const std::vector<int>& devices, Kind kind) {
+    auto worker = WorkerProcess::start(what_to_start(devices, kind == Kind::first), facts(devices));
+    if (worker) prepare(*worker, kind);
     return worker;
 }
 
@@ -79,11 +82,11 @@ Spawn Launcher::what_to_start(const std::vector<int>& devices, bool first) const
     return what;
 }
 
-void Launcher::prepare(WorkerProcess& worker, bool first) {
+void Launcher::prepare(WorkerProcess& worker, Kind kind) {
     Preparation prepared{kept_ ? getppid() : getpid(),
                          region_.shape().base,
                          static_cast<unsigned>(worker.devices().size()),
-                         first,
+                         kind == Kind::first,
                          worker.wrapped(),
                          turns_.fd() >= 0,
                          !options_.cards.empty(),
@@ -92,6 +95,7 @@ void Launcher::prepare(WorkerProcess& worker, bool first) {
                          {},
                          cage_.order};
     for (auto& extent : prepared.extents) {
+        if (kind == Kind::bare) break;
         const Grants::Run run = reserve_(wire::first_extent);
         if (run.bytes == 0) break;
         extent = {run.offset, run.bytes};

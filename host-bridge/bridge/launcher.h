@@ -31,15 +31,18 @@ class Launcher {
     std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices);
     // The very first worker, which reports the devices.
     std::unique_ptr<WorkerProcess> start_first();
+    // One that goes on with a client, and so reserves no memory of the region for it.
+    std::unique_ptr<WorkerProcess> start_bare(const std::vector<int>& devices);
 
     // One of an earlier bridge's (WorkerProcess::adopt).
     std::unique_ptr<WorkerProcess> adopt(pid_t pid, std::uint64_t start, std::string called);
 
   private:
     WorkerProcess::Facts facts(std::vector<int> devices);
-    std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices, bool first);
+    enum class Kind { usual, first, bare };
+    std::unique_ptr<WorkerProcess> start(const std::vector<int>& devices, Kind kind);
     Spawn what_to_start(const std::vector<int>& devices, bool first) const;
-    void prepare(WorkerProcess& worker, bool first);
+    void prepare(WorkerProcess& worker, Kind kind);
 
     const BridgeOptions& options_;
     const HostRegion& region_;

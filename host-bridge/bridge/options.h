@@ -41,8 +41,9 @@ struct BridgeOptions {
     std::uint64_t store_ready = 0;                      // of that: kept ready
     std::uint32_t wait = 60;                            // seconds that a program waits for device memory, at most
     std::uint64_t card_reserve = cards::usual_reserve;  // bytes of each card that are promised to no client
-    bool no_vm = false;                                 // clients are programs of this kernel: the bridge hears of each
-    int ready_fd = -1;                                  // the bridge writes a line here when guests may connect
+    std::string wake;    // the folder of a suspended VM, which this bridge wakes; empty: none
+    bool no_vm = false;  // clients are programs of this kernel: the bridge hears of each
+    int ready_fd = -1;   // the bridge writes a line here when guests may connect
     int trial = -1;      // the bridge takes the place of one of another build, or says here why it cannot
     int served_fd = -1;  // closed when everything that the bridge has made is gone, also its workers
 };

@@ -52,6 +52,12 @@ Failure PauseDesk::pause(Client& client, const PauseRequest& request) {
     return refusal;
 }
 
+bool PauseDesk::resume(Client& client) {
+    if (pausing_.resume(client.slot())) return false;
+    look();
+    return true;
+}
+
 // Lets the worker hold more memory than its client may normally make it take.
 void PauseDesk::allow_away(Client& client) {
     const std::uint64_t bytes = pausing_.away_bytes(client.slot());

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,8 +19,10 @@
 
 #include "base/log.h"
 #include "base/trace.h"
+#include "host-bridge/bridge/describing.h"
 #include "host-bridge/cage/cgroup.h"
 #include "host-bridge/cage/users.h"
+#include "host-bridge/suspended/frames.h"
 #include "shm-device/rows/listing.h"
 
 namespace barcuda {
@@ -78,6 +81,7 @@ Failure Startup::check() {
         if (Failure e = check_wrapper(options_.wrapper)) return e;
     signal(SIGBUS, say_that_memory_is_gone);
     if (ground_.kept.take("books")) return {};
+    if (Failure e = open_set()) return e;
     if (const char* e = trace::begin_run()) return fmt::format("BARCUDA_TRACE={}: {}", getenv("BARCUDA_TRACE"), e);
     return {};
 }
@@ -88,8 +92,8 @@ Failure Startup::find_devices() {
     // list.
     const bool names_a_part = options_.expected.starts_with("MIG-");
     // An existing region is not touched before a driver has been found.
-    first_worker_says_ = WarmPool(warm(options_)).wanted({}) > 0 && options_.gpus.empty() && !names_a_part &&
-                         access(options_.region.c_str(), F_OK) != 0;
+    first_worker_says_ = !ground_.set && WarmPool(warm(options_)).wanted({}) > 0 && options_.gpus.empty() &&
+                         !names_a_part && access(options_.region.c_str(), F_OK) != 0;
     choice_ = first_worker_says_ ? likely_device(options_.device, stop_) : choose_device(options_.device, stop_);
     if (!first_worker_says_ && choice_.error.empty()) devices = probe_devices(choice_.library, stop_);
     if (names_a_part && (choice_.software || !choice_.error.empty() || !devices.error.empty())) {
@@ -99,7 +103,20 @@ Failure Startup::find_devices() {
     }
     if (!choice_.error.empty()) return choice_.error;
     if (devices.error.empty() && !options_.gpus.empty()) devices.error = choose(devices, options_.gpus).text();
+    if (devices.error.empty() && ground_.set)
+        if (Failure e = refuse(ground_.set->description(), devices))
+            return fmt::format("{}: {}", options_.wake, e.text());
     return devices.error;
+}
+
+// All of it is verified before anything else is opened.
+Failure Startup::open_set() {
+    if (options_.wake.empty()) return {};
+    auto set = std::make_unique<SetReader>();
+    if (Failure e = set->open(options_.wake)) return e;
+    if (Failure e = refuse(set->description(), options_)) return fmt::format("{}: {}", options_.wake, e.text());
+    ground_.set = std::move(set);
+    return {};
 }
 
 Failure Startup::open_region() {
@@ -110,7 +127,7 @@ Failure Startup::open_region() {
     format.overwrite = options_.overwrite;
     format.build = BARCUDA_VERSION;
     format.rows = row_identities();
-    if (Failure e = adopt_region(format)) return e;
+    if (Failure e = ground_.set ? wake_region(format) : adopt_region(format)) return e;
     if (!ground_.adopted)
         if (Failure e = make_region(format)) return e;
     if (Failure e = open_books()) return e;
@@ -172,6 +189,40 @@ Failure Startup::adopt_region(const Format& format) {
     ground_.ledger = Ledger();
     for (const pid_t worker : WorkerProcess::left(kept)) WorkerProcess::end_left(worker, kept);
     kept.drop_all("");
+    return {};
+}
+
+// What a new bridge keeps, it keeps when it is awake (Bridge::run): before that, the set on the disk is all there is.
+Failure Startup::wake_region(const Format& format) {
+    const SetReader& set = *ground_.set;
+    const Description& its = set.description();
+    FrameReader bytes;
+    if (Failure e = bytes.open(set.part("region.zst").fd())) return e;
+    FrameReader packed_books;
+    if (Failure e = packed_books.open(set.part("books.zst").fd())) return e;
+    const File books(memfd_create("barcuda-books", MFD_CLOEXEC));
+    constexpr std::uint64_t most_books = 1 << 30;
+    if (packed_books.bytes() > most_books || !books ||
+        ftruncate(books.fd(), static_cast<off_t>(packed_books.bytes())) != 0)
+        return fmt::format("{}: its books cannot be read: {}", options_.wake, strerror(errno));
+    if (Failure e = unpack_file(packed_books, books.fd())) return e;
+    if (Failure e = ground_.ledger.wake(books.fd())) return e;
+    const Shape& shape = ground_.ledger.head().shape;
+    if (bytes.bytes() != shape.size || its.size != shape.size || its.base != shape.base)
+        return fmt::format("{}: its region, its books and its description have different sizes", options_.wake);
+    const auto clients = ground_.ledger.clients().records;
+    Format as_there = format;
+    as_there.size = 0;
+    const Predecessor before{-1, its.layout, its.packets, shape,
+                             [clients](std::uint32_t slot) { return clients[slot].get().state != KeptClient::none; }};
+    const Asleep asleep{its.boot == this_boot(), its.device, its.inode, its.epoch, [&](int file) {
+                            const Failure e = unpack_file(bytes, file);
+                            return e ? error(Error::system, EIO, "%s: %s", options_.region.c_str(), e.text().c_str())
+                                     : Error();
+                        }};
+    if (Error e = ground_.region.wake(options_.region.c_str(), as_there, before, asleep)) return e.text;
+    if (Failure e = options_.access.give(ground_.region.fd(), options_.region)) return e;
+    ground_.adopted = true;
     return {};
 }
 

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "base/failure.h"
@@ -21,14 +22,16 @@
 #include "host-bridge/bridge/options.h"
 #include "host-bridge/bridge/pool.h"
 #include "host-bridge/cage/cage.h"
+#include "host-bridge/suspended/set.h"
 #include "shm-device/region/host_region.h"
 
 namespace barcuda {
 
 struct Ground {
     BridgeOptions options;
-    Kept kept;             // before what it keeps
-    bool adopted = false;  // an earlier bridge's region and books: its clients go on
+    Kept kept;                       // before what it keeps
+    bool adopted = false;            // an earlier bridge's region and books: its clients go on
+    std::unique_ptr<SetReader> set;  // that this bridge wakes; null: none
     HostRegion region;
     Ledger ledger;
     Doorbell doorbell;
@@ -62,6 +65,8 @@ class Startup {
 
   private:
     Failure adopt_region(const Format& format);
+    Failure open_set();
+    Failure wake_region(const Format& format);
     Failure make_region(const Format& format);
     Failure open_books();
     Failure plan_cage(const std::function<void()>& meanwhile = {});

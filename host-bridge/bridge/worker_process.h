@@ -123,6 +123,7 @@ class WorkerProcess {
     bool hear_log(Loop& loop);
     bool hear_end(Loop& loop, std::function<void()> f);  // replaces the earlier `f`
     bool hear_requests(Loop& loop, std::function<void()> f);
+    void ignore_requests() { on_request_ = {}; }   // they wait until it is heard again
     bool hear_mapper(Loop& loop, Loop::Handle f);  // after it has been met
 
     // What the bridge keeps of the region for its later client.

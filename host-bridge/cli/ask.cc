@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "host-bridge/between/files_message.h"
 #include "host-bridge/between/limits_link.h"
 #include "host-bridge/cli/notices.h"
 
@@ -88,6 +89,16 @@ Failure exchange(const File& to, const void* request, std::size_t bytes, void* r
     if (send(to.fd(), request, bytes, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes) && errno != EPIPE)
         return strerror(errno);
     const ssize_t n = recv(to.fd(), reply, most, 0);
+    if (n < 0) return errno == EAGAIN ? "its bridge does not answer" : strerror(errno);
+    received = static_cast<std::size_t>(n);
+    return {};
+}
+
+Failure exchange(const File& to, const void* request, std::size_t bytes, void* reply, std::size_t most,
+                 std::size_t& received, std::vector<File>& files) {
+    if (send(to.fd(), request, bytes, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes) && errno != EPIPE)
+        return strerror(errno);
+    const ssize_t n = receive_files(to.fd(), reply, most, files);
     if (n < 0) return errno == EAGAIN ? "its bridge does not answer" : strerror(errno);
     received = static_cast<std::size_t>(n);
     return {};

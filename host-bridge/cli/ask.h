@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "base/failure.h"
 #include "base/message.h"
@@ -22,10 +23,15 @@ Failure connect_to_doors_of(const std::string& door, uid_t user, File& to);
 // Sends a request and receives at most `most` bytes.
 Failure exchange(const File& to, const void* request, std::size_t bytes, void* reply, std::size_t most,
                  std::size_t& received);
+// The same, with the descriptors that come with the reply.
+Failure exchange(const File& to, const void* request, std::size_t bytes, void* reply, std::size_t most,
+                 std::size_t& received, std::vector<File>& files);
 
-template <class Request, class Reply> Failure ask(const File& to, const Request& request, Reply& reply) {
+// `files`: one for descriptors that come with the reply, or none.
+template <class Request, class Reply, class... Files>
+Failure ask(const File& to, const Request& request, Reply& reply, Files&... files) {
     std::size_t n = 0;
-    if (Failure e = exchange(to, &request, sizeof request, &reply, sizeof reply, n)) return e;
+    if (Failure e = exchange(to, &request, sizeof request, &reply, sizeof reply, n, files...)) return e;
     if (n < offsetof(Reply, rows) || reply.version != Request::form || reply.count > std::size(reply.rows) ||
         n != reply.bytes())
         return "its bridge is of another version";

@@ -32,6 +32,8 @@ constexpr AddCommand* commands[] = {
     add_pause,
     add_resume,
     add_upgrade,
+    add_suspend,
+    add_wake,
     // guests and VMs
     add_guest,
     add_vm,

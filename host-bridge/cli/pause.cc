@@ -17,6 +17,7 @@
 #include "host-bridge/cli/ask.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/notices.h"
+#include "host-bridge/cli/pausing.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/text.h"
 
@@ -188,6 +189,16 @@ void add(App& app, const std::shared_ptr<PauseCommand>& options, const char* wha
 }
 
 }  // namespace
+
+bool hold_all(const char* command, const std::string& region, const std::string& vm, double within) {
+    const PauseCommand pause{.name = command,
+                             .what = PauseRequest::pause,
+                             .region = region,
+                             .vm = vm,
+                             .keep_memory = true,
+                             .within = within};
+    return Operation(pause).run() == 0;
+}
 
 void add_pause(App& app) {
     add(app, std::make_shared<PauseCommand>(PauseCommand{.name = "pause", .what = PauseRequest::pause}),

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// carrier.h: the bridge's half of between/carry.h: what it orders a worker, and how it hears what came of that.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/failure.h"
+#include "base/message.h"
+#include "host-bridge/between/suspend_link.h"
+#include "host-bridge/bridge/client.h"
+#include "host-bridge/suspended/set.h"
+
+namespace barcuda {
+
+class Carrier {
+  public:
+    Carrier() = default;
+    Carrier(const Carrier&) = delete;
+
+    // ---- out
+    // `check`: whether the client can be carried. Otherwise its worker writes, too: `ends` gets the reading ends of
+    // births, code and memory, in this order.
+    Failure order(Client& client, bool check, std::vector<File>& ends);
+    void look(const Client& client, SuspendRow& row) const;
+
+    // ---- back
+    // Before its new worker's Assignment: the worker is to go on with a client. And behind that: from these parts.
+    void announce(Client& client);
+    Failure give(Client& client, const SetReader& set);
+    // What became of it. Nothing: it is not done.
+    enum class Returned { not_yet, able, failed };
+    Returned returned(const Client& client, std::string& why) const;
+
+  private:
+    std::uint32_t tell(Client& client, carrying::Wanted wanted);
+
+    std::map<std::uint32_t, std::uint32_t> orders_;  // by slot: the number of the last one
+    std::vector<std::jthread> feeders_;              // of memory that was compressed
+};
+
+}  // namespace barcuda

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// suspend.cc: `barcuda suspend`: all that a bridge and its clients are goes into a folder (suspended/set.h), and the
+// bridge ends. With --check: only whether that is possible. Each step is asked of the bridge (between/suspend_link.h);
+// whatever fails before the last one, the clients run on as before.
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/cli/options.h"
+#include "base/os/thread.h"
+#include "host-bridge/between/suspend_link.h"
+#include "host-bridge/cli/ask.h"
+#include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/notices.h"
+#include "host-bridge/cli/pausing.h"
+#include "host-bridge/suspended/frames.h"
+#include "host-bridge/suspended/set.h"
+#include "host-bridge/watch/bridges.h"
+#include "host-bridge/watch/text.h"
+
+namespace barcuda {
+namespace {
+
+struct SuspendCommand {
+    std::string region = "/dev/shm/barcuda";
+    std::vector<std::string> words;  // VM and DIR, or one of them
+    std::string vm{}, folder{};
+    bool check = false;
+    double within = 10;  // seconds
+};
+
+using Clock = std::chrono::steady_clock;
+constexpr int between_looks = 20;      // milliseconds
+constexpr double answers_within = 60;  // seconds, beyond --within: a worker looks through its client's code
+// What a worker writes; one that was taken over would write for ever.
+constexpr std::uint64_t most_births = std::uint64_t{1} << 30, most_code = std::uint64_t{8} << 30,
+                        most_memory = std::uint64_t{1} << 42;
+
+using Sink = std::function<Failure(std::span<const std::byte>)>;
+
+// Reads a pipe to its end.
+Failure drain(const File& from, std::uint64_t most, const Sink& to) {
+    std::vector<std::byte> buffer(1 << 20);
+    for (std::uint64_t bytes = 0;;) {
+        const ssize_t n = read(from.fd(), buffer.data(), buffer.size());
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return strerror(errno);
+        if (n == 0) return {};
+        bytes += static_cast<std::uint64_t>(n);
+        if (bytes > most) return "its worker writes more than a client can have";
+        if (Failure failure = to(std::span(buffer).first(static_cast<std::size_t>(n)))) return failure;
+    }
+}
+
+class Suspension {
+  public:
+    Suspension(const SuspendCommand& command, std::string door) : command_(command), door_(std::move(door)) {}
+
+    int run() {
+        if (!command_.check)
+            if (const Failure e = set_.begin(command_.folder)) return failed(e);
+        SuspendReply& reply = *reply_;
+        if (const Failure e = tell({.what = SuspendRequest::begin}, reply)) return failed(e);
+        const Failure why = suspend();
+        if (held_ && !why) return 0;
+        (void)tell({.what = SuspendRequest::cancel}, reply);  // a bridge that has gone needs none
+        return why ? failed(why) : hindered_ ? 1 : 0;
+    }
+
+  private:
+    int failed(const Failure& why) const {
+        if (why.text() == said) return 1;
+        return complain("suspend", why.text());
+    }
+
+    Failure tell(const SuspendRequest& request, SuspendReply& reply, std::vector<File>* files = nullptr) const {
+        File to;
+        std::vector<File> none;
+        if (Failure e = door_.empty() ? connect_to_region(command_.region, to) : connect_to_door(door_, to)) return e;
+        return ask(to, request, reply, files ? *files : none);
+    }
+
+    Failure suspend() {
+        SuspendReply& reply = *reply_;
+        if (!hold_all("suspend", command_.region, command_.vm, command_.within)) return said;
+        std::vector<File> files;
+        if (Failure e = tell({.what = SuspendRequest::freeze}, reply, &files)) return e;
+        if (files.size() != 3) return "its bridge is of another version";
+        clients_.assign(reply.rows, reply.rows + reply.count);
+        for (const SuspendRow& row : clients_)
+            if (Failure e = check(row.channel)) return e;
+        if (command_.check || hindered_) return report();
+        const Heart heart(*this);
+        if (Failure e = write(files)) return e;
+        if (Failure e = tell({.what = SuspendRequest::finish}, reply)) {
+            set_.take_back();
+            return e;
+        }
+        held_ = true;
+        while (!tell({}, reply)) poll(nullptr, 0, between_looks);  // until it has ended
+        fmt::print("suspended to {}: {} client{}, {} of memory and code, {} on the disk\n", command_.folder,
+                   clients_.size(), clients_.size() == 1 ? "" : "s", watch::size(bytes_), watch::size(written_));
+        return {};
+    }
+
+    // Says every second that the command is still there.
+    class Heart {
+      public:
+        explicit Heart(const Suspension& of) {
+            const os::SignalsBlocked blocked;
+            thread_ = std::thread([this, &of] {
+                const auto reply = std::make_unique<SuspendReply>();
+                for (unsigned turns = 1; !stop_; ++turns) {
+                    constexpr unsigned looks_a_second = 1000 / between_looks;
+                    if (turns % looks_a_second == 0) (void)of.tell({}, *reply);
+                    poll(nullptr, 0, between_looks);
+                }
+            });
+        }
+        ~Heart() {
+            stop_ = true;
+            thread_.join();
+        }
+        Heart(const Heart&) = delete;
+
+      private:
+        std::atomic<bool> stop_{false};
+        std::thread thread_;
+    };
+
+    // Waits until the worker of that channel has done what it was told.
+    Failure await(std::uint32_t channel, SuspendRow& its) const {
+        SuspendReply& reply = *reply_;
+        const auto end = Clock::now() + std::chrono::duration<double>(command_.within + answers_within);
+        for (;; poll(nullptr, 0, between_looks)) {
+            const auto rows = std::span(reply.rows, reply.count);
+            const auto row = std::ranges::find(rows, channel, &SuspendRow::channel);
+            if (row == rows.end()) return fmt::format("the client of channel {} has ended meanwhile", channel);
+            its = *row;
+            its.text[sizeof its.text - 1] = its.cure[sizeof its.cure - 1] = its.program[sizeof its.program - 1] = 0;
+            if (its.state != SuspendRow::busy) return {};
+            if (Clock::now() > end) return fmt::format("the worker of channel {} does not answer", channel);
+            if (Failure e = tell({}, reply)) return e;
+        }
+    }
+
+    Failure check(std::uint32_t channel) {
+        if (Failure e = tell({.what = SuspendRequest::check, .channel = channel}, *reply_)) return e;
+        const auto its = std::ranges::find(clients_, channel, &SuspendRow::channel);
+        if (Failure e = await(channel, *its)) return e;
+        hindered_ = hindered_ || its->state != SuspendRow::able;
+        return {};
+    }
+
+    Failure report() const {
+        std::vector<std::vector<std::string>> rows{
+            {">CHANNEL", ">PID", "PROGRAM", "CARRIED", "WHAT STANDS IN THE WAY"}};
+        for (const SuspendRow& row : clients_) {
+            const bool able = row.state == SuspendRow::able;
+            std::string why = watch::printable(row.text);
+            if (*row.cure) why += ": " + watch::printable(row.cure);
+            rows.push_back({std::to_string(row.channel), std::to_string(row.pid), watch::printable(row.program),
+                            able ? "yes" : "no", able ? "" : why});
+        }
+        for (const std::string& line : watch::columns(rows)) fmt::print("{}\n", line);
+        if (!hindered_ || command_.check) return {};
+        return "not every client can be carried; nothing was changed";
+    }
+
+    Failure write(const std::vector<File>& files) {
+        Description description;
+        std::string text(1 << 20, 0);
+        const ssize_t n = pread(files[0].fd(), text.data(), text.size(), 0);
+        text.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
+        if (Failure e = parse(text, description, true)) return "its bridge's description: " + e.text();
+        for (const SuspendRow& row : clients_) {
+            description.clients.push_back(row.channel);
+            if (Failure e = carry(row.channel))
+                return fmt::format("the client of channel {} (pid {}): {}", row.channel, row.pid, e.text());
+        }
+        if (Failure e =
+                frames("region.zst", [&](FrameWriter& to) { return pack_file(files[1].fd(), description.size, to); }))
+            return e;
+        struct stat st {};
+        if (fstat(files[2].fd(), &st) != 0) return strerror(errno);
+        const auto books = static_cast<std::uint64_t>(st.st_size);
+        if (Failure e = frames("books.zst", [&](FrameWriter& to) { return pack_file(files[2].fd(), books, to); }))
+            return e;
+        return set_.commit(description);
+    }
+
+    Failure frames(const std::string& name, const std::function<Failure(FrameWriter&)>& fill) {
+        File file;
+        if (Failure e = set_.make(name, file)) return e;
+        FrameWriter to(file.fd());
+        if (Failure e = fill(to)) return fmt::format("{}: {}", name, e.text());
+        if (Failure e = to.finish()) return fmt::format("{}: {}", name, e.text());
+        bytes_ += to.bytes();
+        written_ += to.written();
+        return set_.finish(name, file, to.written(), to.digest());
+    }
+
+    // A part that is written as it comes.
+    struct Plain {
+        std::string name;
+        std::uint64_t most;
+        File file{};
+        Digest digest{};
+        std::uint64_t bytes = 0;
+        Failure failure{};
+
+        void take(const File& from) {
+            failure = drain(from, most, [this](std::span<const std::byte> piece) -> Failure {
+                digest.add(piece);
+                bytes += piece.size();
+                while (!piece.empty()) {
+                    const ssize_t n = ::write(file.fd(), piece.data(), piece.size());
+                    if (n <= 0) return fmt::format("{}: {}", name, strerror(errno));
+                    piece = piece.subspan(static_cast<std::size_t>(n));
+                }
+                return {};
+            });
+        }
+    };
+
+    // The worker closes its pipes when it likes, so all are read at once.
+    Failure carry(std::uint32_t channel) {
+        std::vector<File> files;
+        if (Failure e = tell({.what = SuspendRequest::carry, .channel = channel}, *reply_, &files)) return e;
+        if (files.size() != 3) return "its bridge is of another version";
+        Plain plain[] = {{births_of(channel), most_births}, {code_of(channel), most_code}};
+        for (Plain& part : plain)
+            if (Failure e = set_.make(part.name, part.file)) return e;
+        std::vector<std::jthread> readers;
+        {
+            const os::SignalsBlocked blocked;
+            for (std::size_t i = 0; i < std::size(plain); ++i)
+                readers.emplace_back([&part = plain[i], from = std::move(files[i])] { part.take(from); });
+        }
+        Failure failure = frames(memory_of(channel), [&](FrameWriter& to) {
+            return drain(files[2], most_memory, [&](auto piece) { return to.add(piece); });
+        });
+        files.clear();  // a worker that still writes ends that
+        readers.clear();
+        if (failure) return failure;
+        for (const Plain& part : plain) {
+            if (part.failure) return part.failure;
+            bytes_ += part.bytes;
+            written_ += part.bytes;
+            if (Failure e = set_.finish(part.name, part.file, part.bytes, part.digest)) return e;
+        }
+        SuspendRow row{};
+        if (Failure e = await(channel, row)) return e;
+        return row.state == SuspendRow::able ? Failure() : Failure(watch::printable(row.text));
+    }
+
+    static constexpr const char* said = "(said)";  // by another command that this one uses
+    const SuspendCommand& command_;
+    const std::string door_;
+    const std::unique_ptr<SuspendReply> reply_ = std::make_unique<SuspendReply>();
+    SetWriter set_;
+    std::vector<SuspendRow> clients_;
+    bool hindered_ = false, held_ = false;
+    std::uint64_t bytes_ = 0, written_ = 0;
+};
+
+int run(SuspendCommand& command) {
+    const std::size_t most = command.check ? 1 : 2;
+    if (command.words.size() > most || (!command.check && command.words.empty()))
+        return complain("suspend", command.check ? "--check has one name, of a VM" : "name a VM, and a new folder",
+                        wrong_usage);
+    if (!command.check) {
+        command.folder = command.words.back();
+        command.words.pop_back();
+    }
+    std::string door;
+    if (!command.words.empty()) {
+        command.vm = command.words.front();
+        for (const watch::Bridge& b : watch::look(false).bridges)
+            if (b.name == command.vm) door = b.door;
+        if (door.empty())
+            return complain("suspend",
+                            fmt::format("there is no VM with the name {}; `barcuda ps` shows the VMs", command.vm));
+    }
+    return Suspension(command, door).run();
+}
+
+}  // namespace
+
+void add_suspend(App& app) {
+    const auto options = std::make_shared<SuspendCommand>();
+    const Command command =
+        app.add("suspend", "on a host: write a VM's clients to a folder and end its bridge; for root and its user",
+                [options] { return run(*options); });
+    command.add_option("--region", options->region, "the bridge's, if no VM is named")
+        .envname("BARCUDA_REGION")
+        .capture_default_str();
+    command.add_flag("--check", options->check, "only say which clients can be carried; they are paused for a moment");
+    command.add_option("--within", options->within, "how long the GPU's work may take to end")
+        .as_seconds()
+        .default_str("10s");
+    command.add_option("VM DIR", options->words,
+                       "the VM's name, as `barcuda ps` shows it (default: the VM of --region), and the folder, which "
+                       "must not be there yet");
+}
+
+}  // namespace barcuda

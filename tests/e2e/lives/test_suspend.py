@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`barcuda suspend` and `barcuda wake`: programs go on in other workers, under another bridge, after everything of the first one was
+killed, and compute what they always do; what cannot be carried is named, and changes nothing; what was damaged is refused, and stays.
+
+The programs here have no VM: they are stopped while their bridge is away, as QEMU stops a guest, or wait in the call that they are in.
+"""
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from e2e.flat import BARCUDA, BUILD, Program, may_be_other_user, other_user, run, succeed, until
+
+# `barcuda ps` ends with 1 where a bridge of another test hangs.
+pytestmark = pytest.mark.usefixtures("own_shm")
+SEED = 26112
+GRANULE = 32 << 20
+
+
+class Suspended:
+    """A bridge, and the folder to which it is suspended."""
+
+    def __init__(self, region, folder):
+        self.region, self.folder = region, folder
+        self.serve()
+
+    def serve(self, *options):
+        return self.region.serve("--no-vm", "--device-memory", "blocks", *options)
+
+    def begin(self, name, *arguments):
+        return self.region.start(name, BUILD / "e2e/pauses", *arguments, stdin=subprocess.PIPE)
+
+    def ask(self, *words):
+        return run(BARCUDA, "suspend", "--region", self.region.path, *words)
+
+    def suspend(self):
+        """Everything of the bridge's ends."""
+        ran = self.ask(self.folder)
+        assert ran.status == 0 and "suspended to" in ran.out, f"{ran}\n{self.region.log}"
+        assert self.region.bridge.wait() == 0, self.region.log
+        return ran
+
+    def wake(self, *options):
+        bridge = self.serve("--wake", self.folder, *options)
+        bridge.wait_for("awake, with")
+        return bridge
+
+    def is_refused(self, why, *options):
+        """A bridge that does not wake it says why, and changes nothing on the disk."""
+        before = self.contents()
+        with pytest.raises(AssertionError, match=why):
+            self.wake(*options)
+        assert self.contents() == before
+
+    def contents(self):
+        return {path.relative_to(self.folder): hashlib.sha256(path.read_bytes()).hexdigest()
+                for path in sorted(self.folder.rglob("*")) if path.is_file()}
+
+    def ends_well(self, *programs):
+        for program in programs:
+            program.send()
+            assert program.wait() == 0 and "right" in program.out, f"{program}\n{self.region.log}"
+
+    def states(self):
+        bridges = json.loads(succeed(BARCUDA, "ps", "--json"))["bridges"]
+        return [client["state"] for bridge in bridges for client in bridge["clients"]]
+
+
+@pytest.fixture
+def suspended(region, scratch):
+    return Suspended(region, scratch / "set")
+
+
+def model(name, *arguments):
+    return [BUILD / "e2e" / name, *arguments, f"seed={SEED}", "threads=2"]
+
+
+# ---- a VM without programs ---------------------------------------------------------------------------------------------
+def test_a_vm_without_programs_is_suspended_and_wakes(suspended):
+    suspended.suspend()
+    assert sorted(path.name for path in suspended.folder.iterdir()) == ["books.zst", "region.zst", "set.json"]
+    suspended.wake()
+    suspended.ends_well(suspended.begin("later", "hold", 16))
+
+
+def test_it_wakes_by_the_command_in_a_new_file_too(suspended):
+    suspended.suspend()
+    suspended.region.path.unlink()
+    log = suspended.region.folder
+    bridge = Program(log, "woken", [BARCUDA, "wake", suspended.folder, "--no-vm", "--device", "soft", "--log-level", "info"])
+    try:
+        bridge.wait_for("awake, with 0 clients")
+        bridge.wait_for("serves|software GPU|GPU:")
+        suspended.ends_well(suspended.begin("later", "hold", 16))
+    finally:
+        bridge.kill(signal.SIGTERM)
+
+
+def test_what_is_awake_is_not_woken_again_in_its_place(suspended):
+    suspended.suspend()
+    suspended.wake()
+    suspended.region.stop()
+    suspended.is_refused("a bridge has served it since")
+
+
+# ---- programs that go on -----------------------------------------------------------------------------------------------
+def zeroed(path):
+    """The same file, without one of its bytes."""
+    with open(path, "r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        file.truncate(0)
+        file.truncate(size)
+
+
+@pytest.mark.parametrize("how", ["it_runs", "stopped", "its_region_was_zeroed"])
+def test_a_program_goes_on_in_another_worker(suspended, how):
+    programs = [suspended.begin("first", "hold", 16), suspended.begin("second", "hold", 24)]
+    for program in programs:
+        if how != "it_runs":
+            program.send_signal(signal.SIGSTOP)
+    workers = suspended.region.bridge.workers()
+    inode = suspended.region.path.stat().st_ino
+    suspended.suspend()
+    if how == "its_region_was_zeroed":
+        zeroed(suspended.region.path)
+    suspended.wake()
+    assert suspended.region.path.stat().st_ino == inode
+    assert "with 2 clients" in suspended.region.log
+    assert not any(os.path.exists(f"/proc/{worker}") for worker in workers)
+    for program in programs:
+        program.send_signal(signal.SIGCONT)
+    suspended.ends_well(*programs)
+    for program in programs:
+        suspended.region.wait_for_log(rf"reclaimed.*pid {program.pid},")
+
+
+@pytest.mark.parametrize("stops", [True, False], ids=["stopped", "in_its_calls"])
+@pytest.mark.parametrize("command", [
+    model("copy_model", "steps=1500"),
+    model("api_model", "steps=200"),
+    [BUILD / "e2e/trains"],
+], ids=["copies", "api", "training"])
+def test_programs_compute_what_they_always_do(suspended, command, stops):
+    at_random = random.Random(SEED)
+    program = suspended.region.background("model", *command)
+    carried = 0
+    for _ in range(4):
+        until(lambda: suspended.states() or not program.runs(), "it is a client")
+        try:
+            program.process.wait(at_random.uniform(0.05, 0.4))
+        except subprocess.TimeoutExpired:
+            pass
+        if not program.runs():
+            break
+        if stops:
+            program.send_signal(signal.SIGSTOP)
+        ran = suspended.ask(suspended.folder)
+        if ran.status == 0:
+            assert suspended.region.bridge.wait() == 0, suspended.region.log
+            if stops and carried % 2:
+                zeroed(suspended.region.path)
+            suspended.wake()
+            shutil.rmtree(suspended.folder)
+            carried += 1
+        else:
+            assert "can be carried" in ran.err, f"{ran}\n{suspended.region.log}"  # at this moment
+        program.send_signal(signal.SIGCONT)
+    assert program.wait() == 0, f"{program}\n{suspended.region.log}"
+    assert carried, suspended.region.log
+
+
+# ---- what cannot be carried --------------------------------------------------------------------------------------------
+def test_a_check_says_which_clients_can_be_carried_and_changes_nothing(suspended):
+    first = suspended.begin("first", "hold", 16)
+    ran = suspended.ask("--check")
+    assert ran.status == 0 and "yes" in ran.out, ran
+    shows = suspended.begin("shows", "shows")
+    ran = suspended.ask("--check")
+    assert ran.status == 1 and "yes" in ran.out and "no" in ran.out and "cudaIpc" in ran.out, ran
+    assert suspended.states() == ["running", "running"]
+    ran = suspended.ask(suspended.folder)
+    assert ran.status == 1 and "not every client can be carried; nothing was changed" in ran.err, ran
+    assert not suspended.folder.exists() and not suspended.folder.with_name("set.part").exists()
+    until(lambda: suspended.states() == ["running", "running"], "both run again")
+    suspended.ends_well(first, shows)
+
+
+def test_where_work_does_not_end_nothing_is_changed(suspended):
+    spins, other = suspended.begin("spins", "spins"), suspended.begin("other", "hold", 16)
+    ran = suspended.ask("--within", "1s", suspended.folder)
+    assert ran.status == 1 and "did not end within the time" in ran.err, ran
+    assert not suspended.folder.exists()
+    until(lambda: suspended.states() == ["running", "running"], "both run again")
+    suspended.ends_well(other, spins)
+
+
+def test_a_folder_that_is_there_is_not_written_to(suspended):
+    suspended.folder.mkdir()
+    (suspended.folder / "mine").touch()
+    ran = suspended.ask(suspended.folder)
+    assert ran.status == 1 and "it is there already" in ran.err, ran
+    assert [path.name for path in suspended.folder.iterdir()] == ["mine"]
+    suspended.ends_well(suspended.begin("later", "hold", 16))
+
+
+def test_another_user_suspends_nothing(suspended, scratch):
+    if not may_be_other_user():
+        pytest.skip("needs root, and setpriv, to be another user")
+    scratch.chmod(0o777)
+    ran = run(*other_user(BARCUDA), "suspend", "--region", suspended.region.path, suspended.folder)
+    assert ran.status == 1 and not suspended.folder.exists(), ran
+    suspended.ends_well(suspended.begin("later", "hold", 16))
+
+
+# ---- what cannot be woken ----------------------------------------------------------------------------------------------
+def test_a_damaged_set_is_refused_and_its_program_can_go_on_yet(suspended):
+    program = suspended.begin("first", "hold", 16)
+    program.send_signal(signal.SIGSTOP)
+    suspended.suspend()
+    for name in sorted(suspended.contents()):
+        path = suspended.folder / name
+        whole = path.read_bytes()
+        path.write_bytes(whole[:len(whole) // 2] + bytes([whole[len(whole) // 2] ^ 1]) + whole[len(whole) // 2 + 1:])
+        suspended.is_refused("damaged")
+        path.write_bytes(whole[:-1])
+        suspended.is_refused("cut short|damaged") if path.name != "set.json" else None
+        path.write_bytes(whole)
+    suspended.wake()
+    program.send_signal(signal.SIGCONT)
+    suspended.ends_well(program)
+
+
+def test_numbers_that_differ_are_refused(suspended):
+    program = suspended.begin("first", "hold", 16)
+    program.send_signal(signal.SIGSTOP)
+    suspended.suspend()
+    before = suspended.contents()
+    with pytest.raises(AssertionError, match="--base says"):
+        suspended.serve("--wake", suspended.folder, "--base", "0x300000000000")
+    ran = run(BUILD / "bin/barcuda-bridge", "--region", suspended.region.path, "--no-vm", "--device", "soft", "--wake", suspended.folder)
+    assert ran.status == 1 and "only --device-memory blocks gives again" in ran.err, ran
+    assert suspended.contents() == before
+    suspended.wake()
+    program.send_signal(signal.SIGCONT)
+    suspended.ends_well(program)
