@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <string_view>
 
 #include "base/cli/app.h"
@@ -230,6 +231,12 @@ int main(int argc, char** argv) {
         ->transform(a_size())
         ->transform(not_negative)
         ->default_str("768M");
+    app.add_option("--context-idle", options.context_idle,
+                   "the time after which also the context of an idle client leaves a shared GPU, while another client "
+                   "waits for memory there; it comes back at the client's next command: 300s, 5m, 1h (0: never)")
+        ->transform(CLI::AsNumberWithUnit(std::map<std::string, std::uint32_t>{{"s", 1}, {"m", 60}, {"h", 3600}},
+                                          CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))
+        ->capture_default_str();
     app.add_option("--doorbell", options.doorbell,
                    "interrupts for a VM: the socket to which QEMU connects\n"
                    "(-chardev socket,id=d,path=SOCKET -device ivshmem-doorbell,chardev=d,vectors=1)")

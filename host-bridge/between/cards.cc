@@ -190,6 +190,16 @@ Bytes Member::promised(const Uuid& uuid) const {
     return sum;
 }
 
+Time Member::waits_since(const Uuid& uuid) const {
+    Time since = residency::never;
+    for (const Card& card : book_->cards) {
+        if (!card.known || card.uuid != uuid) continue;
+        for (const Row& row : card.rows)
+            if (row.member && row.wanted) since = std::min<Time>(since, row.waiting_since);
+    }
+    return since;
+}
+
 void Member::drop_unclaimed() {
     complete_ = true;
     if (const Locked locked(*this); locked) remove_the_gone();

@@ -134,6 +134,8 @@ class Member {
     bool is_locked_out() const { return locked_out_; }
     unsigned vain_waits() const { return vain_waits_; }
 
+    // Since when the client of a card has waited that has waited for longest; never: none waits. Takes no lock.
+    Time waits_since(const Uuid& card) const;
     // What all clients of a card are promised together, as the book says. Takes no lock.
     Bytes promised(const Uuid& card) const;
 

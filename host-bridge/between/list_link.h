@@ -43,6 +43,7 @@ struct ListedClient {
     Counts counts;
     std::uint8_t busy[BARCUDA_MAX_DEVICES];
     Paused paused;
+    std::uint32_t parked;      // 1: it is away until it has a command (a bridge that parks none says 0)
     std::uint64_t paused_for;  // microseconds since it was held or moved away; 0: it runs
     SharedMemory shared;
 };

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "shm-device/cuda/visible_devices.h"
 #include "shm-device/queue/sync.h"
+#include "shm-device/queue/wait.h"
 
 namespace barcuda {
 namespace {
@@ -183,6 +184,7 @@ void Bridge::serve() {
         desks.pauses.look();
         desks.suspends.look();
         desks.cards.look();
+        desks.idle_contexts.look(Os::now());
         place_.look();
         monitoring_.look();
         ground_.exporting.look();

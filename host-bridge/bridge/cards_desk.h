@@ -98,6 +98,12 @@ class CardsDesk {
     // For a client that was paused and is to return (pausing.h).
     cards::Claim::Answer claim(std::uint32_t slot, int card, std::uint64_t bytes, bool patient);
 
+    std::optional<std::uint32_t> idle_at_a_full_card(residency::Time now, residency::Time idle,
+                                                     const std::function<bool(std::uint32_t slot)>& may) const {
+        return residents_ ? residents_->idle_at_a_full_card(now, idle, may) : std::nullopt;
+    }
+    bool works(std::uint32_t slot) const { return residents_ && residents_->works(slot); }
+
     Residents::Totals totals(std::uint32_t slot) const {
         return residents_ ? residents_->totals(slot) : Residents::Totals{};
     }

@@ -59,6 +59,7 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
                   pauses.forget(slot);
                   cards.forget(slot);
                   suspends.forget(slot);
+                  idle_contexts.forget(slot);
               }),
       limits(
           {ground.options.limits, ground.options.share, ground.ledger.rules()}, clients, quotas, grants, ground.region,
@@ -86,6 +87,7 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
                   return cards.claim(slot, device, bytes, patient);
               },
               [this](std::uint32_t slot) { return cards.totals(slot).out; }}),
+      idle_contexts(std::chrono::seconds(ground.options.context_idle), clients, cards, pauses),
       list({ground.options.name, ground.options.region, ground.options.no_vm, ground.region.shape(), since},
            {[&] { return ground.doorbell.connected(); }, [this] { return pool.warm(); },
             [&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); }},

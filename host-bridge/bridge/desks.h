@@ -13,6 +13,7 @@
 #include "host-bridge/bridge/clients.h"
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/heap_desk.h"
+#include "host-bridge/bridge/idle_contexts.h"
 #include "host-bridge/bridge/launcher.h"
 #include "host-bridge/bridge/limits_desk.h"
 #include "host-bridge/bridge/list_desk.h"
@@ -50,6 +51,7 @@ struct Desks {
     HeapDesk heap;
     CardsDesk cards;
     PauseDesk pauses;
+    IdleContexts idle_contexts;
     ListDesk list;
     UpgradeDesk upgrades;
     Acceptor acceptor;

@@ -26,7 +26,7 @@ namespace barcuda {
 class Ledger {
   public:
     // Grows with every change of a record, or of what it means.
-    static constexpr std::uint32_t form = 2;
+    static constexpr std::uint32_t form = 3;
 
     struct Head {
         std::uint64_t magic;

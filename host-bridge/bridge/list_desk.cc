@@ -119,6 +119,7 @@ void ListDesk::describe(const Client& client, ListedClient& row, const Busy* bus
     row.most_device_memory = record.most_device_memory;
     row.counts = record.counts;
     row.paused = pauses_.state(slot);
+    row.parked = pauses_.is_parked(slot);
     if (const auto since = pauses_.since(slot))
         row.paused_for = static_cast<std::uint64_t>(
             std::chrono::duration_cast<std::chrono::microseconds>(PauseDesk::Clock::now() - *since).count());

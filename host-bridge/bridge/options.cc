@@ -13,6 +13,7 @@ Failure settle_cards(BridgeOptions& options) {
     if (options.cards.empty()) {
         if (options.store || options.store_ready)
             return "--store and --store-ready are for shared cards: give --cards on, too";
+        if (options.context_idle) return "--context-idle is for shared cards: give --cards on, too";
         return {};
     }
     if (options.device_memory != "blocks")

@@ -40,6 +40,7 @@ struct BridgeOptions {
     std::uint64_t store = 0;  // bytes of host memory for what leaves a card
     std::uint64_t store_ready = 0;                      // of that: kept ready
     std::uint32_t wait = 60;                            // seconds that a program waits for device memory, at most
+    std::uint32_t context_idle = 0;                     // seconds after which contexts leave a full card; 0: never
     std::uint64_t card_reserve = cards::usual_reserve;  // bytes of each card that are promised to no client
     std::string wake;    // the folder of a suspended VM, which this bridge wakes; empty: none
     bool no_vm = false;  // clients are programs of this kernel: the bridge hears of each

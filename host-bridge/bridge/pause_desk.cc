@@ -35,6 +35,16 @@ Failure PauseDesk::pause(Client& client, const PauseRequest& request) {
     const std::uint32_t slot = client.slot();
     if (!client.is_served()) return "it has no worker (yet), so there is nothing to pause";
     if (request.what == PauseRequest::resume) return pausing_.resume(slot);
+    return pause(client, {.keep_memory = request.keep_memory, .within = std::chrono::milliseconds(request.within)});
+}
+
+Failure PauseDesk::park(Client& client) {
+    constexpr std::chrono::seconds within{1};  // it is idle
+    return pause(client, {.within = within, .parks = true});
+}
+
+Failure PauseDesk::pause(Client& client, Pausing::Terms terms) {
+    const std::uint32_t slot = client.slot();
     WorkerProcess& worker = *client.worker;
     Pausing::Facts facts{.wrapped = wrapped_, .shares_with = shared_.shares_with(slot)};
     for (std::size_t i = 0; i < worker.devices().size(); ++i) {
@@ -44,11 +54,11 @@ Failure PauseDesk::pause(Client& client, const PauseRequest& request) {
             std::min(std::max(observe(worker.sheet().device_memory[i]), quotas_.held(slot, device)), memory_of(device));
         if (its != 0 || i == 0) facts.memory.emplace_back(device, its + (host_.software ? 0 : of_a_context));
     }
-    Failure refusal = pausing_.pause(slot, worker.sheet().orders, slot, facts,
-                                     {.keep_memory = request.keep_memory,
-                                      .within = std::chrono::milliseconds(request.within),
-                                      .limit = limits_.of_guest(Limit::paused_memory)});
+    terms.limit = limits_.of_guest(Limit::paused_memory);
+    Failure refusal = pausing_.pause(slot, worker.sheet().orders, slot, facts, terms);
     allow_away(client);
+    tell(client);
+    client.bell.relay();  // its worker may sleep
     return refusal;
 }
 
@@ -88,10 +98,17 @@ std::optional<std::uint64_t> PauseDesk::free_memory(int device, Clock::time_poin
     return all - std::min(all, held);
 }
 
+// A parked client runs, as far as its program can see: it waits for nothing but its own return.
+void PauseDesk::tell(const Client& client) const {
+    const std::uint32_t slot = client.slot();
+    const Paused shown = pausing_.is_parked(slot) ? Paused::running : pausing_.state(slot);
+    publish(client.channel.status().paused, page_word(shown));
+}
+
 void PauseDesk::restore(Client& client) {
     pausing_.restore(client.slot(), client.worker->sheet().orders);
     allow_away(client);
-    publish(client.channel.status().paused, page_word(pausing_.state(client.slot())));
+    tell(client);
     client.bell.relay();  // its worker may sleep, and not know of an order
 }
 
@@ -107,14 +124,16 @@ void PauseDesk::look() {
         Client& client = *clients_[news.slot];
         switch (news.what) {
             case Pausing::News::paused:
-                log::info("pause: channel {} is {}", news.slot, name_of(pausing_.state(news.slot)));
+                log::info("pause: channel {} is {}", news.slot,
+                          pausing_.is_parked(news.slot) ? "parked until its next command: others need the card"
+                                                        : name_of(pausing_.state(news.slot)));
                 break;
             case Pausing::News::resumed: log::info("pause: channel {} is resumed", news.slot); break;
             case Pausing::News::refused: log::warn("pause: channel {}: {}", news.slot, news.text); break;
             case Pausing::News::lost: client.end_worker("the client was lost while it was paused: " + news.text);
         }
         allow_away(client);
-        publish(client.channel.status().paused, page_word(pausing_.state(news.slot)));
+        tell(client);
     }
     clients_.each([this](const Client& client) {
         if (pausing_.is_busy(client.slot())) client.bell.relay();  // its worker may sleep
@@ -154,7 +173,7 @@ void PauseDesk::serve(const PauseRequest& request, PauseReply& reply, const ucre
                       request.what == PauseRequest::pause && request.keep_memory ? " with its memory kept" : "",
                       refusal ? ", refused: " + refusal.text() : "", by.uid, by.pid);
         }
-        row.state = pausing_.state(slot);
+        row.state = pausing_.is_parked(slot) ? Paused::running : pausing_.state(slot);
         row.busy = pausing_.is_busy(slot);
         put(row.text, (refusal ? refusal : pausing_.refusal(slot)).text());
     }

@@ -53,6 +53,11 @@ class PauseDesk {
     // In each turn of the loop: what has become of the orders.
     void look();
     bool is_busy() const { return pausing_.busy(); }  // look() must be called often
+    bool is_busy(std::uint32_t slot) const { return pausing_.is_busy(slot); }
+    // Away, by the bridge itself, until it has a command (idle_contexts.h); and back.
+    Failure park(Client& client);
+    void unpark(const Client& client) { pausing_.unpark(client.slot()); }
+    bool is_parked(std::uint32_t slot) const { return pausing_.is_parked(slot); }
     // That client no longer has a worker.
     void forget(std::uint32_t slot) { pausing_.forget(slot); }
 
@@ -62,6 +67,8 @@ class PauseDesk {
 
   private:
     Failure pause(Client& client, const PauseRequest& request);
+    Failure pause(Client& client, Pausing::Terms terms);
+    void tell(const Client& client) const;
     std::vector<Client*> meant(const PauseRequest& request) const;
     void allow_away(Client& client);
     std::uint64_t memory_of(int device) const;

@@ -77,6 +77,7 @@ void Pausing::write_down(std::uint32_t slot, const One& one) const {
     kept.state = one.state;
     kept.pending = one.pending;
     kept.wants_back = one.wants_back;
+    kept.parked = one.parked;
     kept.deadline = one.deadline.time_since_epoch().count();
     kept.since = one.since.time_since_epoch().count();
     for (const auto& [device, bytes] : one.memory) {
@@ -100,6 +101,7 @@ void Pausing::restore(std::uint32_t slot, Orders& orders, Clock::time_point now)
     one.state = kept.state;
     one.pending = kept.pending;
     one.wants_back = kept.wants_back;
+    one.parked = kept.parked;
     one.deadline = Clock::time_point(Clock::duration(kept.deadline));
     one.since = Clock::time_point(Clock::duration(kept.since));
     one.wanted_since = one.asked = now;
@@ -136,6 +138,7 @@ Failure Pausing::pause(std::uint32_t slot, Orders& orders, std::uint32_t channel
     const Paused wanted = terms.keep_memory ? Paused::held : Paused::away;
     if (one.state == wanted || one.state == Paused::away) {
         one.refusal = {};
+        if (std::exchange(one.parked, false)) write_down(slot, one);
         return {};
     }
     if (!terms.keep_memory) {
@@ -157,6 +160,7 @@ Failure Pausing::pause(std::uint32_t slot, Orders& orders, std::uint32_t channel
                             text(needs), text(before), text(terms.limit), instead));
         }
     }
+    one.parked = terms.parks;
     give(slot, one, wanted, terms.within, now);
     return {};
 }
@@ -166,17 +170,27 @@ Failure Pausing::resume(std::uint32_t slot, Clock::time_point now) {
     if (found == all_.end()) return {};
     One& one = found->second;
     if (one.pending) return "its state is changing already: try again when that is done";
-    if (one.state == Paused::running) {
+    if (one.state == Paused::running || one.parked) {
         one.refusal = {};  // that of an earlier pause
         return {};
     }
-    if (one.wants_back) return {};
+    if (!one.wants_back) want_back(slot, one, now);
+    return {};
+}
+
+void Pausing::unpark(std::uint32_t slot, Clock::time_point now) {
+    const auto found = all_.find(slot);
+    if (found == all_.end()) return;
+    One& one = found->second;
+    if (one.parked && one.state == Paused::away && !one.pending && !one.wants_back) want_back(slot, one, now);
+}
+
+void Pausing::want_back(std::uint32_t slot, One& one, Clock::time_point now) {
     one.wants_back = true;
     one.wanted_since = one.asked = now;
     one.claimed = false;
     one.refusal = {};
     write_down(slot, one);
-    return {};
 }
 
 std::optional<Pausing::News> Pausing::answered(std::uint32_t slot, One& one, Clock::time_point now) {
@@ -185,6 +199,7 @@ std::optional<Pausing::News> Pausing::answered(std::uint32_t slot, One& one, Clo
         if (!begun && one.wanted != Paused::running && now > one.deadline - driver_takes(one.bytes()) + begins_within) {
             give(slot, one, Paused::running, {}, now);  // whenever the worker comes to it
             one.pending = false;
+            one.parked = false;
             one.memory.clear();
             one.refusal =
                 "its worker is inside a call of the driver that did not end within the time (code is compiled, for "
@@ -200,6 +215,7 @@ std::optional<Pausing::News> Pausing::answered(std::uint32_t slot, One& one, Clo
     if (obstacle == Obstacle::none) {
         one.state = one.wanted;
         if (one.state == Paused::running) {
+            one.parked = false;
             one.memory.clear();
             return News{News::resumed, slot, ""};
         }
@@ -210,7 +226,10 @@ std::optional<Pausing::News> Pausing::answered(std::uint32_t slot, One& one, Clo
     one.refusal = result ? fmt::format("{} (CUresult {})", text_of(obstacle), result) : std::string(text_of(obstacle));
     if (observe(one.orders->is) == static_cast<std::uint32_t>(Paused::stuck))
         return News{News::lost, slot, one.refusal.text()};
-    if (one.state != Paused::away) one.memory.clear();
+    if (one.state != Paused::away) {
+        one.memory.clear();
+        one.parked = false;
+    }
     if (one.wanted == Paused::away && is_for_good(obstacle, result)) one.never_away = one.refusal;
     return News{News::refused, slot, one.refusal.text()};
 }
@@ -237,9 +256,10 @@ std::optional<Pausing::News> Pausing::bring_back(std::uint32_t slot, One& one, c
         const std::uint64_t out = cards_.out(slot);
         const auto needs = [&](std::uint64_t bytes) { return bytes - std::min(bytes, out); };
         for (const auto& [device, bytes] : one.memory) {
-            const auto answer = cards_.claim(slot, device, needs(bytes), false);
+            const auto answer = cards_.claim(slot, device, needs(bytes), one.parked);
             if (answer == cards::Claim::Answer::granted) continue;
             one.claimed = false;
+            if (one.parked) return std::nullopt;
             if (answer == cards::Claim::Answer::waits && now < one.wanted_since + others_give_within)
                 return std::nullopt;
             return refuse(
@@ -252,6 +272,10 @@ std::optional<Pausing::News> Pausing::bring_back(std::uint32_t slot, One& one, c
             const std::optional<std::uint64_t> free = room(device, one.asked);
             if (!free) return {};
             if (*free >= needs(bytes)) continue;
+            if (one.parked) {  // a program that shares nothing has it
+                one.asked = now;
+                return std::nullopt;
+            }
             return refuse(fmt::format("GPU {} has {} free, and the client needs {}: it stays paused", device,
                                       text(*free), text(needs(bytes))));
         }
@@ -294,6 +318,10 @@ Paused Pausing::state(std::uint32_t slot) const {
     const One* const one = find(slot);
     if (!one) return Paused::running;
     return one->pending ? static_cast<Paused>(observe(one->orders->is)) : one->state;
+}
+bool Pausing::is_parked(std::uint32_t slot) const {
+    const One* const one = find(slot);
+    return one && one->parked;
 }
 Failure Pausing::refusal(std::uint32_t slot) const {
     const One* const one = find(slot);

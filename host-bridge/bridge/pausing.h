@@ -27,7 +27,7 @@ struct KeptPause {        // of a slot's client
     std::uint32_t known;  // 0: nothing was ever ordered of it
     std::uint32_t order, within;
     Paused wanted, state;
-    std::uint32_t pending, wants_back;
+    std::uint32_t pending, wants_back, parked;
     std::int64_t deadline, since;  // of the steady clock, in its own units; since 0: it is not paused
     std::uint32_t memory_count;
     std::int32_t devices[BARCUDA_MAX_DEVICES];
@@ -62,12 +62,15 @@ class Pausing {
         bool keep_memory = false;
         std::chrono::milliseconds within{};
         std::uint64_t limit = 0;  // on the host's memory for all clients that are away; 0: none
+        bool parks = false;       // by the bridge itself, until the client has a command
     };
     // Orders a pause, which is then under way, or done already.
     Failure pause(std::uint32_t slot, Orders& orders, std::uint32_t channel, const Facts& facts, const Terms& terms,
                   Clock::time_point now = Clock::now());
     // The same for its return; look() finds out whether there is room.
     Failure resume(std::uint32_t slot, Clock::time_point now = Clock::now());
+    // The return of a parked client: it waits for room as long as it takes.
+    void unpark(std::uint32_t slot, Clock::time_point now = Clock::now());
     void forget(std::uint32_t slot);
     // The same pause, for the worker that goes on with a client which was held.
     static KeptPause ordered_again(KeptPause kept, Clock::time_point now = Clock::now());
@@ -85,7 +88,8 @@ class Pausing {
     bool busy() const;            // look() must be called often
     bool waits_for_room() const;  // until it is measured
     bool is_busy(std::uint32_t slot) const;
-    bool returns(std::uint32_t slot) const;  // it was away, and is about to be brought back, or on its way
+    bool is_parked(std::uint32_t slot) const;  // or on its way there, or back
+    bool returns(std::uint32_t slot) const;    // it was away, and is about to be brought back, or on its way
     Paused state(std::uint32_t slot) const;
     Failure refusal(std::uint32_t slot) const;  // of the last order
     // when it was held or moved away; none: it is not
@@ -105,6 +109,7 @@ class Pausing {
         Clock::time_point deadline{}, since{};
         Clock::time_point wanted_since{}, asked{};  // its return; the room must be measured after the second
         bool claimed = false;
+        bool parked = false;  // until the client has a command; a pause or a resume by an operator ends that
         std::vector<std::pair<int, std::uint64_t>> memory{};
         Failure refusal{};
         // Why the driver will not let it go away: the next pause says so, and holds up no work for it.
@@ -117,6 +122,7 @@ class Pausing {
     };
     void give(std::uint32_t slot, One& one, Paused wanted, std::chrono::milliseconds within, Clock::time_point now);
     static void tell(const One& one);
+    void want_back(std::uint32_t slot, One& one, Clock::time_point now);
     void write_down(std::uint32_t slot, const One& one) const;
     std::optional<News> answered(std::uint32_t slot, One& one, Clock::time_point now);
     std::optional<News> bring_back(std::uint32_t slot, One& one, const Room& room, Clock::time_point now);

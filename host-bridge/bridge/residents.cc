@@ -392,6 +392,30 @@ void Residents::order(One& one, const Seen& seen, Time now, std::vector<News>& n
     }
 }
 
+std::optional<std::uint32_t> Residents::idle_at_a_full_card(Time now, Time idle,
+                                                            const std::function<bool(std::uint32_t slot)>& may) const {
+    constexpr Time some_time = 2 * residency::second;  // memory of idle clients, which leaves faster, was not enough
+    std::vector<bool> full(cards_.size());
+    for (std::size_t card = 0; card < cards_.size(); ++card)
+        full[card] = minus(now, book_.waits_since(cards_[card].uuid)) >= some_time;
+    const One* longest = nullptr;
+    Time longest_since = 0;
+    for (const auto& [key, one] : all_) {
+        const Time since = observe(one->place.idle_since);
+        if (!full[static_cast<std::size_t>(one->card)] || since == 0 || minus(now, since) < idle) continue;
+        if (one->asked != 0 || (longest && since >= longest_since) || !may(one->slot)) continue;
+        longest = one.get();
+        longest_since = since;
+    }
+    return longest ? std::optional(longest->slot) : std::nullopt;
+}
+
+bool Residents::works(std::uint32_t slot) const {
+    return std::ranges::any_of(all_, [slot](const auto& entry) {
+        return entry.second->slot == slot && observe(entry.second->place.idle_since) == 0;
+    });
+}
+
 void Residents::press_store(bool pressed) {
     for (auto& [key, one] : all_) put(one->place.store_pressed, std::uint32_t{pressed});
 }

@@ -81,7 +81,12 @@ class Residents {
     };
     // Follows all places, and answers wishes. `wake`: the worker of that slot has something to read.
     std::vector<News> look(Time now);
-    void press_store(bool pressed);  // a client lacks room in the store
+    // The client that has been idle for longest, and at least for `idle`, at a card for whose memory another one has
+    // waited for some time. `may`: the clients that are meant.
+    std::optional<std::uint32_t> idle_at_a_full_card(Time now, Time idle,
+                                                     const std::function<bool(std::uint32_t slot)>& may) const;
+    bool works(std::uint32_t slot) const;  // its worker has a command
+    void press_store(bool pressed);        // a client lacks room in the store
     bool any() const { return !all_.empty(); }
     bool any_waits() const;  // then the use of cards must be asked often
     bool is_due(Time now) const { return now >= look_at_ || book_.calls() != heard_; }

@@ -42,6 +42,8 @@ void add_bridge_options(Command command, OwnBridgeOptions& options) {
     command.add_option("--store-ready", options.store_ready, "how much of it is prepared ahead");
     command.add_option("--wait", options.wait, "seconds that a program waits for memory of a shared GPU, at most");
     command.add_option("--card-reserve", options.card_reserve, "bytes of a shared GPU that no program gets");
+    command.add_option("--context-idle", options.context_idle,
+                       "the time after which also an idle program's context leaves a shared GPU that is full: 5m");
     add_size(command, "--region-size", options.region_size,
              "bytes of shared memory, a power of two; K, M, G are understood");
 }
@@ -82,7 +84,8 @@ std::vector<std::string> bridge_words(const Installation& here, const std::strin
                                                                  {"--store", o.store},
                                                                  {"--store-ready", o.store_ready},
                                                                  {"--wait", o.wait},
-                                                                 {"--card-reserve", o.card_reserve}};
+                                                                 {"--card-reserve", o.card_reserve},
+                                                                 {"--context-idle", o.context_idle}};
     for (const auto& [option, value] : shared)
         if (!value.empty()) words.insert(words.end(), {option, value});
     if (!o.gpus.empty()) words.insert(words.end(), {"--gpus", o.gpus});

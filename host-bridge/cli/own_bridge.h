@@ -14,11 +14,12 @@ namespace barcuda {
 
 struct OwnBridgeOptions {
     std::string device = "auto";
-    std::string gpus;                                           // of this machine; empty: all
-    std::string device_memory;                                  // empty: the bridge's default
-    std::string cards, store, store_ready, wait, card_reserve;  // as the bridge reads them; empty: its defaults
-    std::string wrapper;                                        // a program around the worker
-    std::string no_cage, cage;                                  // measures to leave out, and to take
+    std::string gpus;           // of this machine; empty: all
+    std::string device_memory;  // empty: the bridge's default
+    std::string cards, store, store_ready, wait, card_reserve,
+        context_idle;           // as the bridge reads them; empty: its defaults
+    std::string wrapper;        // a program around the worker
+    std::string no_cage, cage;  // measures to leave out, and to take
     std::uint64_t region_size = 4ull << 30;
 };
 // Adds --device, --gpus, --device-memory, --cards and what belongs to it, and --region-size.

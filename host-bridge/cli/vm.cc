@@ -299,7 +299,7 @@ void add_vm(App& app) {
         "--region", o.region, "the region of a running bridge (default: a new one, with its own bridge)");
     add_bridge_options(command, o.bridge);
     for (const char* name : {"--device", "--gpus", "--device-memory", "--cards", "--store", "--store-ready", "--wait",
-                             "--card-reserve", "--region-size"})
+                             "--card-reserve", "--context-idle", "--region-size"})
         command.option(name).excludes(served);
     command.add_flag("--module", o.module,
                      "with the kernel module, which DKMS builds in the guest, and interrupts, in place of virtio-pmem");

@@ -47,6 +47,7 @@ Client client_of(const ListedClient& row, std::uint64_t now, unsigned gpus) {
     c.age = seconds_between(row.since, now);
     c.state = name_of(row.paused);
     c.shared = row.shared;
+    if (row.parked && row.paused == Paused::away) c.state = "parked";
     if (row.paused == Paused::running && c.shared.lacks) c.state = "waits";
     else if (row.paused == Paused::running && c.shared.out) c.state = "out";
     c.paused_for = double(row.paused_for) / 1e6;

@@ -73,6 +73,10 @@ class ServeLoop {
     // Takes a command, if there is one and the worker may take it now; or the one that lacked memory before.
     std::optional<ChannelReader::Command> take() {
         const bool stopped = is_stopped();
+        if (stopped && residence_ && residence_->state() == Residence::State::away) {
+            if (!lacking_) lacking_ = reader_.next();
+            if (lacking_) residence_->call_for_return();
+        }
         // As when a driver's own queue is full: all threads of the client wait until the GPU has done enough.
         full_ = !stopped && !lacking_ && session_.must_wait();
         if (stopped || full_) return {};
@@ -203,7 +207,7 @@ class ServeLoop {
     Hold hold_;
     Leave& leave_;
     Residence* const residence_;                     // null: the client shares no cards
-    std::optional<ChannelReader::Command> lacking_;  // was taken, and waits for memory
+    std::optional<ChannelReader::Command> lacking_;  // was taken, and waits for memory or for the client's return
     bool begun_ = false;                             // that one has been performed, in vain
     bool full_ = false, gpu_worked_ = false;
     std::uint64_t taken_ = 0;  // commands

@@ -209,6 +209,15 @@ void Residence::return_to_cards() {
     become(is_out() ? State::outside : State::resident);
 }
 
+void Residence::call_for_return() {
+    bool rested = false;
+    for (Promise& card : cards_) {
+        rested |= card.rests();
+        card.works();
+    }
+    if (rested) memory_.look();
+}
+
 // Whether the worker goes on with its command: everything is on the cards, or the bridge has refused what it lacked.
 bool Residence::may_come_back() {
     if (next_return_ != 0 && Os::now() < next_return_) return false;

@@ -9,11 +9,13 @@
 //   waiting    there is a command, and the client lacks memory for it: what is outside, or what the command allocates.
 //              The bridge knows of the wish
 //   returning  the wish was granted, and the memory is on its way back
-//   away       the client is paused, and the driver has moved all of it from the cards (worker/hold.h): it holds nothing
+//   away       the client is paused, and the driver has moved all of it from the cards (worker/hold.h): it holds
+//              nothing
 //   lost       the GPU does not take it back, by an error that is no lack of room: no command can run any more
 //
 // The GPU may wait for a command that the worker does not take. So `leaving` ends after a short time; then the worker
-// takes commands for a moment, and tries again for longer. In a capture it takes commands at once. An order has no end: it stands until the bridge lifts it.
+// takes commands for a moment, and tries again for longer. In a capture it takes commands at once. An order has no end:
+// it stands until the bridge lifts it.
 #pragma once
 #include <cuda.h>
 
@@ -66,11 +68,13 @@ class Residence {
     // The client is paused: what it waits for is for others. It asks again when it goes on. Makes no call of the
     // driver.
     void ask_nothing();
-    // The driver has moved all that the client has from the cards; and has moved it back. The bridge hears of the second
-    // one before it hears that the client goes on: until then it keeps what it has promised for the return. Make no call
-    // of the driver.
+    // The driver has moved all that the client has from the cards; and has moved it back. The bridge hears of the
+    // second one before it hears that the client goes on: until then it keeps what it has promised for the return. Make
+    // no call of the driver.
     void leave_cards();
     void return_to_cards();
+    // There is a command, while the client is away. The bridge may bring it back for that.
+    void call_for_return();
     // The worker has a command. False: not now; it stays with the worker until stops() is false again.
     bool begin();
     // The command has ended. True: it lacked memory, and is to be done again when stops() is false.

@@ -196,6 +196,32 @@ def test_a_paused_client_gives_its_memory_and_returns_when_there_is_room(card):
     nobody_has_anything(card)
 
 
+def test_what_remains_of_an_idle_client_leaves_a_full_card_and_returns_when_it_is_used(card):
+    idle, other = card.side("--context-idle", "1s"), card.side("--wait", "30")
+    parked = idle.background("parked", BUILD / "e2e/pooled", 300, "hold", stdin=subprocess.PIPE)
+    parked.wait_for("working")
+    working = crowd(other, "working", 400, 20, rest=50)
+    until(lambda: shared(idle)["clients"][0]["state"] == "parked", lambda: f"it leaves: {shared(idle)}{idle.log}{other.log}")
+    working.wait_for("working")
+    succeed(BARCUDA, "resume", "--region", idle.path)
+    assert shared(idle)["clients"][0]["state"] == "parked", "a resume leaves it where it is"
+    kill_bridge(idle.bridge)
+    parked.send()
+    assert parked.wait() == 0 and "right" in parked.out, f"{parked}{idle.log}{other.log}"
+    assert working.wait() == 0 and "right" in working.out, f"{working}{other.log}"
+    nobody_has_anything(card)
+
+
+def test_without_pressure_an_idle_clients_context_stays(card):
+    idle, other = card.side("--context-idle", "1s"), card.side()
+    stays = idle.background("stays", BUILD / "e2e/pooled", 200, "hold", stdin=subprocess.PIPE)
+    stays.wait_for("working")
+    assert crowd(other, "working", 200, 60, rest=50).wait() == 0
+    assert "parked" not in idle.log, idle.log
+    stays.send()
+    assert stays.wait() == 0, f"{stays}{idle.log}"
+
+
 def test_a_pool_gets_room_from_a_client_that_rests(card):
     first, other = card.side(), card.side("--wait", "5")
     holder = first.start("holder", BUILD / "e2e/pauses", "hold", 400, stdin=subprocess.PIPE)
@@ -267,6 +293,8 @@ def test_a_guest_sees_what_it_may_have_wherever_its_own_memory_is(card):
     (("--device-memory", "blocks", "--cards", "on", "--store", "1M"), "at least 32 MiB"),
     (("--device-memory", "blocks", "--cards", "on", "--store", "1G", "--store-ready", "2G"), "a part of --store"),
     (("--wait", "0"), "--wait"),
+    (("--context-idle", "5m"), "give --cards on, too"),
+    (("--context-idle", "5 days"), "--context-idle"),
     (("--guest-memory-pinned", "perhaps"), "on or off"),
 ])
 def test_wrong_options_are_named(scratch, options, why):

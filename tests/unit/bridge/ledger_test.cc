@@ -79,7 +79,7 @@ TEST(LedgerTest, WhatIsReadDifferentlyIsRefusedAndBothNumbersAreNamed) {
         const char* text;
     } const cases[] = {
         {offsetof(Ledger::Head, form), Ledger::form + 1,
-         "the form of the bridge's books has number 3 in the running bridge, and 2 in the new one"},
+         "the form of the bridge's books has number 4 in the running bridge, and 3 in the new one"},
         {offsetof(Ledger::Head, layout), BARCUDA_LAYOUT + 1,
          "the layout of the region has number 8 in the running bridge, and 7 in"},
         {offsetof(Ledger::Head, packets), BARCUDA_PACKETS + 1,

@@ -437,5 +437,54 @@ TEST_F(PausingTest, AClientStaysPausedWhereOthersDoNotGive) {
     EXPECT_TRUE(ordered(0));
 }
 
+// ---- parked by the bridge itself
+
+TEST_F(PausingTest, AParkedClientReturnsWhenItIsUsedAndWaitsForRoomAsLongAsItTakes) {
+    ASSERT_EQ("", pause(0, facts(), {.parks = true}));
+    EXPECT_TRUE(pausing.is_parked(0));
+    obeys(0);
+    ASSERT_EQ(Paused::away, pausing.state(0));
+    claims = cards::Claim::Answer::refused;
+    pausing.unpark(0, now);
+    now += 1h;
+    look();
+    EXPECT_TRUE(news.empty()) << "a command waits: there is no other way";
+    claims = cards::Claim::Answer::granted;
+    free = 0;
+    measured = now;
+    look();
+    EXPECT_TRUE(news.empty());
+    EXPECT_FALSE(ordered(0));
+    free = gibibyte;
+    now += 1s;
+    measured = now;
+    look();
+    EXPECT_TRUE(ordered(0));
+    obeys(0);
+    EXPECT_EQ(Paused::running, pausing.state(0));
+    EXPECT_FALSE(pausing.is_parked(0));
+    pausing.unpark(0, now);
+    EXPECT_FALSE(pausing.busy());
+}
+TEST_F(PausingTest, AResumeLeavesAParkedClientAndAPauseKeepsItAway) {
+    ASSERT_EQ("", pause(0, facts(), {.parks = true}));
+    obeys(0);
+    resume(0);
+    EXPECT_EQ(Paused::away, pausing.state(0)) << "it returns by itself";
+    EXPECT_EQ("", pause(0, facts()));
+    EXPECT_FALSE(pausing.is_parked(0));
+    pausing.unpark(0, now);
+    EXPECT_FALSE(pausing.busy()) << "an operator has paused it";
+    resume(0);
+    EXPECT_TRUE(ordered(0));
+}
+TEST_F(PausingTest, AClientThatCannotBeParkedRuns) {
+    ASSERT_EQ("", pause(0, facts(), {.parks = true}));
+    worker(0, Paused::running, Obstacle::work);
+    look();
+    EXPECT_FALSE(pausing.is_parked(0));
+    EXPECT_EQ(Paused::running, pausing.state(0));
+}
+
 }  // namespace
 }  // namespace barcuda

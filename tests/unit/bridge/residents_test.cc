@@ -257,6 +257,35 @@ TEST_F(ResidentsTest, GiveUpWhatWasClaimedForAClientThatDoesNotReturn) {
     EXPECT_EQ(a.residents->claim(3, 0, size, now, false), Claim::Answer::granted) << "a client that shares no card";
 }
 
+TEST_F(ResidentsTest, NameTheLongestIdleClientWhereAnotherOneWaits) {
+    const Time idle = 300 * second;
+    bool may = true;
+    const auto named = [&] { return a.residents->idle_at_a_full_card(now, idle, [&](std::uint32_t) { return may; }); };
+    for (std::uint32_t slot = 0; slot < 3; ++slot) admit(a, slot);
+    admit(b, 0, {.pinned = true});
+    fill(b, 0);
+    EXPECT_TRUE(a.residents->works(1));
+    a.place(1).idle_since = now;
+    a.place(2).idle_since = now - second;
+    now += idle;
+    EXPECT_FALSE(a.residents->works(1));
+    look(a);
+    EXPECT_EQ(named(), std::nullopt) << "no client waits";
+    wish(a, 0, 100 * MiB);
+    look(a);
+    now += second;
+    EXPECT_EQ(named(), std::nullopt) << "others may still give";
+    now += second;
+    EXPECT_EQ(named(), 2u);
+    may = false;
+    EXPECT_EQ(named(), std::nullopt);
+    may = true;
+    a.place(2).idle_since = 0;
+    EXPECT_EQ(named(), 1u);
+    a.place(1).idle_since = now - idle + 1;
+    EXPECT_EQ(named(), std::nullopt);
+}
+
 TEST_F(ResidentsTest, AnswerAWishOnce) {
     admit(a, 0);
     wish(a, 0, 10 * MiB);
