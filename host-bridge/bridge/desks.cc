@@ -46,6 +46,7 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
           [&region = ground.region](auto offset, auto bytes) { clear(region, offset, bytes); },
           ground.ledger.granules()),
       shared(Startup::files_of_each(ground.region.shape().channel_count, WarmPool(Startup::warm(ground.options)).most(),
+                                    Rooms::most_files(ground.options.cards.empty() ? 0 : ground.options.store),
                                     ground.files),
              ground.ledger.shown(), keep_by(ground.kept)),
       quotas(ground.ledger.accounts()),

@@ -24,7 +24,6 @@ namespace {
 
 // The host keeps this much for other things.
 constexpr std::uint64_t of_the_host = 256 << 20;
-constexpr std::size_t most_ends = 4096;  // more are emptied at once
 
 // In bytes; all of it, where the kernel does not say.
 std::uint64_t available() {
@@ -70,7 +69,7 @@ Rooms::Rooms(std::uint64_t store, std::uint64_t ready, std::uint32_t clients, Pa
       held_(of_.size()),
       jobs_(of_.size() + std::min(ready, store_) / most_bytes),
       slots_(of_.size()),
-      ends_(store_ ? most_ends : 0) {
+      ends_(most_files(store_) / 2) {  // more are emptied at once
     for (auto& end : ends_) end = -1;
     for (std::size_t slot = 0; slot < slots_ && books.kept; ++slot) held_[slot] = sum_of(of_[slot]);
     for (std::size_t i = slots_; i < jobs_.size(); ++i) jobs_[i].bytes = most_bytes;

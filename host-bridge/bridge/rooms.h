@@ -43,6 +43,8 @@ class Rooms {
     };
     // `store`: of all clients. `ready`: how much of it is kept ready. `clients`: the number of slots.
     Rooms(std::uint64_t store, std::uint64_t ready, std::uint32_t clients, Part<Account> books = {});
+    // Descriptors that a store may take: of the files that it counts, and of as many that are to be emptied.
+    static std::size_t most_files(std::uint64_t store) { return 2 * (store / granule); }
     ~Rooms();
     Rooms(const Rooms&) = delete;
 

@@ -59,14 +59,14 @@ WarmOptions Startup::warm(const BridgeOptions& options) {
     return options.wrapper.empty() ? options.warm : WarmOptions{.least = 0};
 }
 
-std::size_t Startup::files_of_each(std::size_t clients, unsigned most_warm, rlimit& given) {
+std::size_t Startup::files_of_each(std::size_t clients, unsigned most_warm, std::size_t of_the_store, rlimit& given) {
     // segments of 20 MiB, as PyTorch uses them, of 80 GiB
     constexpr std::size_t own = 64, of_a_worker = 5, most = 4096;
     getrlimit(RLIMIT_NOFILE, &given);
     rlimit all = given;
     all.rlim_cur = all.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &all) != 0) all = given;
-    const std::size_t needed = own + of_a_worker * (clients + most_warm);
+    const std::size_t needed = own + of_a_worker * (clients + most_warm) + of_the_store;
     return all.rlim_cur < needed + clients ? 1 : std::min<std::size_t>(most, (all.rlim_cur - needed) / clients);
 }
 

@@ -61,7 +61,7 @@ class Startup {
     static WarmOptions warm(const BridgeOptions& options);
     // How many descriptors the bridge may hold for a client: an equal share of what it does not need itself. Raises the
     // bridge's own limit, and leaves in `given` the one that workers get.
-    static std::size_t files_of_each(std::size_t clients, unsigned most_warm, rlimit& given);
+    static std::size_t files_of_each(std::size_t clients, unsigned most_warm, std::size_t of_the_store, rlimit& given);
 
   private:
     Failure adopt_region(const Format& format);

@@ -534,6 +534,38 @@ TEST_F(ResidentsTest, GoOnBehindABridgeThatWasKilled) {
     EXPECT_EQ(promised(), 600 * MiB) << "once";
 }
 
+// Behind a bridge that was killed, while another process has the book's lock: no row is dropped before all clients that
+// live have theirs again.
+TEST_F(ResidentsTest, ClaimRowsAgainWhenALockedBookIsFree) {
+    for (std::uint32_t slot = 0; slot < 3; ++slot) {
+        admit(a, slot);
+        gets(a, slot, 200 * MiB);
+    }
+    const auto kept = [&](Side& side, std::uint32_t slot) { side.kept[slot][0].set(a.kept[slot][0].get()); };
+    File file(fcntl(a.book.fd(), F_DUPFD_CLOEXEC, 0));
+    Side c{scratch / "cards", 3};
+    cards::Member next;
+    ASSERT_THAT(next.adopt(std::move(file), a.book.number()).text(), IsEmpty());
+    Residents residents(next, policy, {{gpu, size}}, reserve,
+                        {[](int) { return std::nullopt; }, [](std::uint32_t) { return Bytes{0}; }}, {c.kept, true});
+    const File stopped(open((scratch / "cards").c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(os::lock_byte(stopped.fd(), 0, os::Lock::exclusive, os::Holder::open_file), 0);
+    for (const std::uint32_t slot : {0u, 1u}) {  // the client of slot 2 has gone meanwhile
+        kept(c, slot);
+        residents.restore(slot, a.sheets[slot], {0}, {});
+    }
+    residents.all_are_back();
+    residents.look(now);
+    EXPECT_EQ(promised(), 600 * MiB) << "no row is dropped under a lock of another";
+    ASSERT_EQ(os::lock_byte(stopped.fd(), 0, os::Lock::none, os::Holder::open_file), 0);
+    Claim other(b.book, policy, gpu, 3, {});
+    EXPECT_EQ(promised(), 600 * MiB) << "nor by another bridge";
+    now += second;
+    residents.look(now);
+    EXPECT_EQ(promised(), 400 * MiB) << "those of living clients stay";
+    EXPECT_EQ(a.place(0).promised, 200 * MiB);
+}
+
 // Workers that do what they are told, of two bridges, and one that writes anything: no honest worker's memory is more
 // than it is promised, no promise more than the card has, and each honest wish is granted in the end.
 TEST_F(ResidentsTest, ServeHonestWorkersBesideOneThatLies) {

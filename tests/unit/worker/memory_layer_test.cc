@@ -566,6 +566,18 @@ TEST_F(MemoryLayerOfACard, AWishEndsWhenWhatTheClientHasItselfIsEnough) {
     OK(table.cuMemFree_v2(large));
     OK(table.cuMemFree_v2(other));
 }
+// What an allocation lacked at first is no reason to wait when the command fails in another way behind it.
+TEST_F(MemoryLayerOfACard, ALackThatWasCuredIsNoLackOfTheCommand) {
+    const CUdeviceptr small = allocate(100), large = allocate(40 * mib);
+    OK(table.cuMemFree_v2(small));
+    promises = false;
+    EXPECT_TRUE(residence()->begin());
+    const CUdeviceptr other = allocate(23 * mib);
+    EXPECT_FALSE(residence()->end(CUDA_ERROR_OUT_OF_MEMORY)) << "it waits for what it has";
+    EXPECT_EQ(Residence::State::resident, residence()->state());
+    OK(table.cuMemFree_v2(large));
+    OK(table.cuMemFree_v2(other));
+}
 TEST_F(MemoryLayerOfACard, SmallAllocationsAreBelowThePromise) {
     promises = false;
     CUdeviceptr p = 0;
