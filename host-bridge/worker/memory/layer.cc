@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/worker/memory/layer.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -12,37 +10,29 @@
 #include <utility>
 #include <vector>
 
-#include "base/log.h"
 #include "host-bridge/worker/memory/allocations.h"
 #include "host-bridge/worker/memory/driver_pieces.h"
+#include "host-bridge/worker/memory/moves.h"
 #include "host-bridge/worker/memory/promised_pieces.h"
 #include "host-bridge/worker/memory/residence.h"
-#include "host-bridge/worker/memory/store.h"
-#include "shm-device/queue/wait.h"
 
 namespace barcuda {
 namespace {
 
 using Kind = Allocation::Kind;
 
-class Memory : public Residence::Memory {
+class Memory {
   public:
     Memory(const Driver& driver, Granter& granter, GpuWork& work, std::span<CardPlace> cards)
         : real(driver),
-          granter_(granter),
           work_(work),
           pieces_(driver, granter),
           cards_(cards.begin(), cards.end()),
           promised_(pieces_, cards_),
-          all_(promised_),
-          copies_(real),
-          store_(all_.blocks(), copies_) {
-        if (cards_.empty()) return;
-        residence_.emplace(cards_, *this);
-        store_.grow_by([this](std::uint64_t bytes) { return grow_store(bytes); });
-        all_.blocks().before_end([this](std::uint64_t block) { forget(block); });
+          all_(promised_) {
+        if (!cards_.empty()) moves_.emplace(real, granter, work, mutex, cards_, promised_, all_);
     }
-    Residence* residence() { return residence_ ? &*residence_ : nullptr; }
+    Residence* residence() { return moves_ ? &moves_->residence() : nullptr; }
 
     const Driver real;
     std::recursive_mutex mutex;
@@ -60,7 +50,7 @@ class Memory : public Residence::Memory {
         const auto again_if = [&](const auto& may) {
             if (r == CUDA_ERROR_OUT_OF_MEMORY && may()) r = try_to_allocate(context, device, bytes, address);
         };
-        again_if([&] { return asks_for_more(); });
+        again_if([&] { return moves_ && moves_->asks_for_more(); });
         again_if([&] { return make_room(); });
         wish = 0;
         return r;
@@ -272,9 +262,8 @@ class Memory : public Residence::Memory {
     std::uint64_t bytes() const { return all_.bytes(); }
     void note_lack_of_the_driver(std::uint64_t bytes) {
         CUcontext context = nullptr;
-        const auto device = static_cast<std::size_t>(here(context));
-        // A driver takes whole pieces, and may lack more than one of them.
-        if (device < cards_.size()) drivers_lack_ = {device, bytes + Promise::unit, true};
+        const int device = here(context);
+        if (moves_ && device >= 0) moves_->note_lack_of_the_driver(static_cast<std::size_t>(device), bytes);
     }
 
   private:
@@ -304,15 +293,7 @@ class Memory : public Residence::Memory {
         within(context, [&] { return real.cuCtxGetDevice(&device); });
         return device >= 0 && pieces_.about(device).makes_blocks ? device : -1;
     }
-    template <class F> CUresult within(CUcontext context, const F& f) {
-        CUcontext before = nullptr;
-        real.cuCtxGetCurrent(&before);
-        if (before != context)
-            if (CUresult r = real.cuCtxSetCurrent(context); r != CUDA_SUCCESS) return r;
-        const CUresult r = f();
-        if (before != context) real.cuCtxSetCurrent(before);
-        return r;
-    }
+    template <class F> CUresult within(CUcontext context, const F& f) { return barcuda::within(real, context, f); }
 
     CUresult try_to_allocate(CUcontext context, int device, std::size_t bytes, CUdeviceptr* address) {
         // The promise for all of it, or none.
@@ -333,129 +314,6 @@ class Memory : public Residence::Memory {
             cards_[card].withdraw();
         return r;
     }
-    bool asks_for_more() {
-        const PromisedPieces::Lack lack = promised_.lacks();
-        return residence_ && lack.bytes != 0 &&
-               residence_->asks_for_more(static_cast<std::size_t>(lack.device), lack.bytes);
-    }
-
-    // ---- moves (residence.h)
-    bool quiet() override { return work_.quiet(); }
-    bool captures() override { return work_.captures(); }
-    Lack lacks() override {
-        if (promised_.lacks().bytes == 0) return drivers_lack_;
-        return {static_cast<std::size_t>(promised_.lacks().device), promised_.lacks().bytes};
-    }
-    void forget_lack() override {
-        promised_.forget_lack();
-        drivers_lack_ = {};
-    }
-    void look() override {
-        if (granter_.look()) return;
-        for (Promise& card : cards_) card.end_sharing();
-    }
-    // In a context of that device.
-    template <class F> CUresult on(std::size_t card, const F& f) {
-        const Allocation::Owner owner = all_.owner_on(static_cast<int>(card));
-        return owner == 0 ? CUDA_ERROR_INVALID_CONTEXT : within(reinterpret_cast<CUcontext>(owner), f);
-    }
-    // f(address, block) for those that may leave, or are out.
-    template <class F> void each_block(std::size_t card, const F& f) {
-        all_.blocks().each([&](std::uint64_t address, const Block& block) {
-            if (block.device == static_cast<int>(card) && !block.adopted) f(address, block);
-        });
-    }
-    void put_out(std::size_t which, std::uint64_t bytes) override {
-        const std::lock_guard lock(mutex);
-        const std::uint64_t begun = Os::now();
-        growing_ = 0;
-        Promise& card = cards_[which];
-        std::vector<std::pair<std::uint64_t, std::uint64_t>> by_size;
-        each_block(which,
-                   [&](std::uint64_t address, const Block& block) { by_size.emplace_back(block.bytes, address); });
-        std::ranges::sort(by_size, std::greater());
-        std::vector<std::uint64_t> blocks;
-        for (const auto& [size, address] : by_size) blocks.push_back(address);
-        std::uint64_t moved = 0;
-        const CUresult r = on(which, [&] { return store_.put_out(blocks, bytes, moved); });
-        if (std::exchange(told_it_stays_, r != CUDA_SUCCESS) != (r != CUDA_SUCCESS) && r != CUDA_SUCCESS)
-            log::warn("memory does not leave the GPU yet: {}", real.error_name(r));
-        card.set_out(card.out() + moved);
-        std::uint64_t fixed = 0;
-        each_block(which, [&](std::uint64_t, const Block& block) {
-            for (std::size_t i = 0; i < block.pieces.size(); ++i)
-                if (!block.pieces[i].is_out && !all_.blocks().may_leave(block, i)) fixed += block.pieces[i].bytes;
-        });
-        card.set_fixed(fixed);
-        card.note_out(moved,
-                      Os::now() - begun - growing_);  // room is prepared once, and later moves do not wait for it
-    }
-    CUresult bring_back(std::size_t which) override {
-        const std::lock_guard lock(mutex);
-        const std::uint64_t begun = Os::now();
-        Promise& card = cards_[which];
-        std::vector<std::uint64_t> blocks;
-        each_block(which, [&](std::uint64_t address, const Block&) {
-            if (store_.held(address) != 0) blocks.push_back(address);
-        });
-        const auto held = [&] {
-            std::uint64_t sum = 0;
-            for (const std::uint64_t block : blocks) sum += store_.held(block);
-            return sum;
-        };
-        const std::uint64_t before = held();
-        const CUresult r = on(which, [&] { return store_.bring_back(blocks); });
-        const std::uint64_t left = held();
-        card.set_out(left);
-        card.note_back(before - left, Os::now() - begun);
-        const bool waits = r == CUDA_ERROR_OUT_OF_MEMORY;
-        if (!std::exchange(told_, waits) && waits)
-            log::warn("{} MiB of memory do not come back to the GPU yet: {}", left >> 20, real.error_name(r));
-        return r;
-    }
-    void forget(std::uint64_t block) {
-        const std::uint64_t held = store_.held(block);
-        if (held == 0) return;
-        Promise& card = cards_[static_cast<std::size_t>(all_.blocks().at(block).device)];
-        store_.forget(block);
-        card.set_out(card.out() - held);
-    }
-    // ---- the store's room: files of the bridge, mapped and registered once
-    bool grow_store(std::uint64_t bytes) {
-        const std::uint64_t begun = Os::now();
-        const bool more = add_to_store(bytes);
-        growing_ += Os::now() - begun;
-        return more;
-    }
-    bool add_to_store(std::uint64_t bytes) {
-        // Registering takes 57 ms a GiB; meanwhile the copies into earlier room go on.
-        constexpr std::uint64_t most = std::uint64_t{1} << 30;
-        std::uint64_t number = 0,
-                      got = std::min((bytes + most_of_a_piece - 1) / most_of_a_piece * most_of_a_piece, most);
-        File file;
-        const std::uint64_t asked = got;
-        CUresult r = granter_.store_room(number, got, file);
-        if (r != CUDA_SUCCESS && asked > most_of_a_piece) r = granter_.store_room(number, got = most_of_a_piece, file);
-        if (r != CUDA_SUCCESS || !file || got == 0) return false;
-        void* const at = mmap(nullptr, got, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd(), 0);
-        if (at == MAP_FAILED) {
-            granter_.give_store_back(number);
-            return false;
-        }
-        if (r = real.cuMemHostRegister_v2(at, got, CU_MEMHOSTREGISTER_PORTABLE); r != CUDA_SUCCESS)
-            log::warn("room in the store is not registered, and will be slow: {}", real.error_name(r));
-        store_.add_room(number, static_cast<std::byte*>(at), got);
-        return true;
-    }
-    void shrink_store() override {
-        const std::lock_guard lock(mutex);
-        while (const auto part = store_.take_empty_room()) {
-            real.cuMemHostUnregister(part->at);
-            munmap(part->at, part->bytes);
-            granter_.give_store_back(part->number);
-        }
-    }
-
     // ---- waiting, as the driver does in its cuMemFree
     CUresult wait_in(CUcontext context) {
         return within(context, [&] {
@@ -491,19 +349,12 @@ class Memory : public Residence::Memory {
         return all_.shrink() || some;
     }
 
-    Granter& granter_;
     GpuWork& work_;
     DriverPieces pieces_;
     std::vector<Promise> cards_;  // none: the client shares no cards
     PromisedPieces promised_;
     Allocations all_;
-    DriverCopies copies_;
-    Store store_;
-    std::optional<Residence> residence_;
-    Lack drivers_lack_;
-    std::uint64_t growing_ = 0;  // nanoseconds of this move in which the store grew
-    bool told_ = false;          // that memory does not come back
-    bool told_it_stays_ = false;
+    std::optional<Moves> moves_;  // with cards
     std::vector<CUdeviceptr> leaving_;
     std::vector<Opened> opened_;
     std::vector<Peer> peers_;

@@ -33,7 +33,7 @@ class Residence {
     static std::string_view name(State state);
     static bool permits(State from, State to);
 
-    // What it moves, and what it asks. In a worker: layer.cc.
+    // What it moves, and what it asks. In a worker: moves.h.
     struct Memory {
         virtual ~Memory() = default;
         // The GPU has done all of the client's work.
