@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // vm.cc: `barcuda vm`: starts a bridge with its own region, and QEMU with a disk that keeps no changes, the guest's
-// packages on a second disk, and ssh with a key for this run only. At the end it removes everything.
+// packages on a second disk, and ssh with a key for this run only. At the end it removes everything, except for the
+// disk of a VM that has a name (vm_kept.h).
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,8 +18,10 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 #include "base/cli/exit_status.h"
@@ -26,6 +29,7 @@
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/own_bridge.h"
 #include "host-bridge/cli/vm_config.h"
+#include "host-bridge/cli/vm_kept.h"
 #include "host-bridge/cli/vm_parts.h"
 
 namespace barcuda {
@@ -70,6 +74,9 @@ std::string escaped(const std::string& path) {  // in QEMU's options a comma end
 // tests/vm/guest.py reads this line.
 constexpr const char* emulated_processor = "qemu64,+rdrand,+ssse3,+sse4.1,+sse4.2,+popcnt";
 
+// Does the disk keep what the guest writes?
+bool keeps(const VmOptions& c) { return c.write || !c.name.empty(); }
+
 struct Machine {
     Disk disk;
     VmConfig device;
@@ -89,7 +96,7 @@ Words qemu_words(const VmOptions& c, const Machine& m, const std::string& said) 
     add(qemu_options(m.device));
     add({"-drive",
          fmt::format("if=none,id=root,file={},format={},snapshot={}", escaped(m.disk.file), m.disk.format,
-                     c.write ? "off" : "on"),
+                     keeps(c) ? "off" : "on"),
          "-device", m.disk.kernel.empty() ? "virtio-blk-pci,drive=root,bootindex=0" : "virtio-blk-pci,drive=root"});
     add({"-blockdev", fmt::format("driver=vvfat,node-name=seed,dir={}/seed,label=CIDATA,read-only=on", m.folder),
          "-device", "virtio-blk-pci,drive=seed"});
@@ -107,16 +114,6 @@ std::string ssh_configuration(const VmOptions& c, const Machine& m) {
         "Host vm\n  HostName 127.0.0.1\n  Port {}\n  User {}\n  IdentityFile {}/key\n  IdentitiesOnly yes\n"
         "  UserKnownHostsFile /dev/null\n  StrictHostKeyChecking no\n  LogLevel ERROR\n  BatchMode yes\n",
         m.port, c.user, m.folder);
-}
-
-Words ssh_words(const VmOptions& c, const Machine& m) {
-    Words words = {"ssh", "-F", m.folder + "/ssh"};
-    if (isatty(0) && isatty(1)) words.emplace_back("-t");
-    words.emplace_back("vm");
-    // `; exit $?` keeps the shell: otherwise it would execute the program in its place, and a signal that kills the
-    // program would become ssh's status 255.
-    if (!c.program.empty()) words.push_back(quoted(c.program) + "; exit $?");
-    return words;
 }
 
 Words key_words(const Machine& m) {
@@ -194,7 +191,17 @@ void power_off(pid_t qemu, const Machine& m) {
     tell("the guest does not power off; QEMU is killed");
 }
 
-int serve_vm(const VmOptions& c, const Machine& m) {
+// In the background: until the guest has powered itself off, or `barcuda vm stop` asks.
+void stay(pid_t qemu) {
+    for (;;) {
+        siginfo_t ended = {};
+        if (caught() || waitid(P_PID, qemu, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid != 0) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+}
+
+// `ready`: is called when programs can run.
+int serve_vm(const VmOptions& c, const Machine& m, const std::function<void()>& ready) {
     int said[2];
     if (pipe(said) != 0) return complain(strerror(errno));
     fcntl(said[0], F_SETFD, FD_CLOEXEC);
@@ -205,11 +212,16 @@ int serve_vm(const VmOptions& c, const Machine& m) {
     int status = cannot_run;
     if (why) status = caught() ? 128 + caught() : complain(why.text());
     else if (!c.put.empty() && call(put_words(c, m)) != 0) complain("cannot copy the files of --put into the guest");
-    else {
+    else if (c.detach) {
+        ready();
+        stay(qemu);
+        status = 0;
+    } else {
         tell(fmt::format("ready; from another terminal: ssh -F {}/ssh vm", m.folder));
-        status = call(ssh_words(c, m));
+        ready();
+        status = call(ssh_words(c.program, m.folder));
     }
-    if (c.write && !why) power_off(qemu, m);
+    if (keeps(c) && !why) power_off(qemu, m);
     kill(qemu, SIGKILL);
     while (waitpid(qemu, nullptr, 0) < 0 && errno == EINTR) {}
     close(said[0]);
@@ -218,20 +230,25 @@ int serve_vm(const VmOptions& c, const Machine& m) {
 
 // Starts a VM and runs the program, or a shell, in it by ssh. Returns its status: 128 + signal, as in a shell; 255 if
 // ssh failed; 125 if there is no VM.
-int vm(const VmOptions& c) {
+int run_vm(const VmOptions& c, const std::function<void()>& detach) {
     const Installation here = installation();
     Machine m = {};
     m.kvm = has_kvm();
     Seed seed = {c.user, "", {}, c.module};
     if (const Failure e = wrong(c)) return complain(e.text());
+    std::optional<KeptVm> kept;
+    if (!c.name.empty() && !c.dry_run)
+        if (const Failure e = kept.emplace(c.name).take()) return complain(e.text());
     if (const Failure e = look_at_region(c, m.device)) return complain(e.text());
     if (!c.image.empty())
         if (const Failure e = image_disk(c.image, m.disk)) return complain(e.text());
     if (const Failure e = find_packages(c, seed.packages); e && !c.dry_run) return complain(e.text());
     catch_signals();
-    if (c.image.empty())
+    if (c.image.empty() && !(kept && kept->exists()))
         if (const Failure e = debian_disk(c.debian, c.dry_run, m.disk))
             return caught() ? 128 + caught() : complain(e.text());
+    if (kept)
+        if (const Failure e = kept->keep(m.disk)) return complain(e.text());
 
     std::optional<OwnFolder> folder;
     if (!c.dry_run && !folder.emplace("vm"))
@@ -249,7 +266,7 @@ int vm(const VmOptions& c) {
         if (c.region.empty()) fmt::print("{} &\n", quoted(bridge));
         fmt::print("{}\n{} &\n", quoted(key_words(m)), quoted(qemu_words(c, m, m.folder + "/said")));
         if (!c.put.empty()) fmt::print("{}\n", quoted(put_words(c, m)));
-        fmt::print("{}\n", quoted(ssh_words(c, m)));
+        fmt::print("{}\n", quoted(ssh_words(c.program, m.folder)));
         return 0;
     }
 
@@ -263,9 +280,73 @@ int vm(const VmOptions& c) {
     if (c.region.empty() && (own = start_bridge("vm", bridge, false, soft)).pid < 0) return cannot_run;
     tell(fmt::format("starting {} with {} ...", c.image.empty() ? "Debian " + c.debian : c.image,
                      m.kvm ? "KVM" : "no KVM: QEMU emulates the processor, which takes minutes"));
-    const int status = serve_vm(c, m);
+    const int status = serve_vm(c, m, [&] {
+        if (kept) kept->record(m.folder);
+        if (c.detach) detach();
+    });
     if (own.pid > 0) end_bridge(own);
     return status;
+}
+
+// What has been added to the file goes to standard error.
+void pass_on(std::ifstream& file) {
+    for (char text[4096]; file.read(text, sizeof text), file.gcount() > 0;)
+        fmt::print(stderr, "{}", std::string_view(text, static_cast<std::size_t>(file.gcount())));
+    file.clear();
+}
+
+// The VM's own process goes on when this one, which waits until the VM is ready, has ended. What that process and those
+// that it starts say goes to a log, and from there to this one's terminal.
+int run_detached(const VmOptions& c) {
+    const KeptVm kept(c.name);
+    if (kept.runs()) return complain(kept.runs_already());
+    if (const Failure e = kept.make()) return complain(e.text());
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return complain(strerror(errno));
+    const File log(open(kept.log().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
+    const File none(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!log || !none) return complain(fmt::format("{}: {}", kept.log(), strerror(errno)));
+    const pid_t child = fork();
+    if (child == 0) {
+        close(ends[0]);
+        setsid();
+        dup2(none.fd(), STDIN_FILENO);
+        for (const int output : {STDOUT_FILENO, STDERR_FILENO}) dup2(log.fd(), output);
+        _exit(run_vm(c, [&] {
+            [[maybe_unused]] const ssize_t told = write(ends[1], "r", 1);
+            close(ends[1]);
+        }));
+    }
+    close(ends[1]);
+    if (child < 0) return complain(strerror(errno));
+    catch_signals();
+    std::ifstream said(kept.log());
+    for (;;) {
+        if (caught()) kill(child, SIGTERM);
+        pollfd ready = {ends[0], POLLIN, 0};
+        const bool decided = poll(&ready, 1, 200) > 0;
+        pass_on(said);
+        if (!decided) continue;
+        char letter;
+        if (read(ends[0], &letter, 1) == 1) {
+            tell(fmt::format("{0} is ready: `barcuda vm ssh {0}`, and `barcuda vm stop {0}` to end it", c.name));
+            return 0;
+        }
+        int status = 0;
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+        pass_on(said);
+        return exit_status(status);
+    }
+}
+
+int vm(const VmOptions& c) {
+    if (!c.name.empty())
+        if (const Failure e = KeptVm::check_name(c.name)) return complain("--name: " + e.text());
+    if (!c.detach || c.dry_run) return run_vm(c, [] {});
+    if (c.name.empty()) return complain("--detach needs --name, by which `barcuda vm ssh` and `stop` find the VM");
+    if (!c.program.empty())
+        return complain("--detach runs no program: start the VM, then `barcuda vm ssh NAME PROGRAM`");
+    return run_detached(c);
 }
 
 }  // namespace
@@ -276,7 +357,7 @@ void add_vm(App& app) {
     const Command command = app.add(
         "vm",
         "start a VM with the GPUs and run a program in it, or a shell; everything is "
-        "removed afterwards",
+        "removed afterwards, unless the VM has a name",
         [options] { return vm(*options); }, cannot_run);
     const Option image = command.add_option(
         "--image", o.image, "its disk, a Debian or Ubuntu with cloud-init: qcow2 or raw. Changes are not kept");
@@ -308,9 +389,12 @@ void add_vm(App& app) {
     command.add_option("--port", o.port, "of this machine, for ssh (default: a free one)");
     command.add_option("--timeout", o.timeout, "seconds that the guest may be silent before it is ready")
         .capture_default_str();
+    command.add_option("--name", o.name, "keep the VM's disk under this name: the next start goes on with it");
+    command.add_flag("--detach", o.detach, "let the VM run in the background when it is ready (--name)");
     command.add_flag("--dry-run", o.dry_run, "print the commands, and do nothing");
     command.add_option("PROGRAM", o.program, "the program and its arguments, in the guest (default: a shell)");
     command.positionals_at_end();
+    add_kept_vms(app, command);
 }
 
 }  // namespace barcuda

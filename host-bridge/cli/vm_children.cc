@@ -83,6 +83,16 @@ int call(const Words& words, const std::string& output) {
     return exit_status(status);
 }
 
+Words ssh_words(const Words& program, const std::string& folder) {
+    Words words = {"ssh", "-F", folder + "/ssh"};
+    if (isatty(0) && isatty(1)) words.emplace_back("-t");
+    words.emplace_back("vm");
+    // `; exit $?` keeps the shell: otherwise it would execute the program in its place, and a signal that kills the
+    // program would become ssh's status 255.
+    if (!program.empty()) words.push_back(quoted(program) + "; exit $?");
+    return words;
+}
+
 std::string last_lines(const std::string& file, unsigned lines) {
     std::ifstream in(file);
     std::deque<std::string> last;

@@ -111,6 +111,20 @@ std::string kubevirt(const VmConfig& c) {
         c.name, block, container::vm_resource);
 }
 
+// These have no ivshmem, but virtio-pmem, as their own pages say: Cloud Hypervisor's `--pmem`, crosvm's book, and
+// Firecracker's page on pmem. Without a size the file's own holds. None of them runs without KVM.
+std::string other_monitor(const VmConfig& c) {
+    if (c.manager == "cloud-hypervisor") return fmt::format("--pmem file={},discard_writes=off\n", c.region);
+    if (c.manager == "crosvm") return fmt::format("--pmem {}\n", c.region);
+    return fmt::format(
+        "\"pmem\": [\n    {{\n        \"id\": \"barcuda\",\n        \"path_on_host\": \"{}\",\n"
+        "        \"root_device\": false,\n        \"read_only\": false\n    }}\n]\n",
+        c.region);
+}
+bool is_other_monitor(const std::string& manager) {
+    return manager == "cloud-hypervisor" || manager == "crosvm" || manager == "firecracker";
+}
+
 // Prints what to add to a VM, for its manager.
 int vm_config(VmConfig c) {
     if (c.region.empty()) c.region = c.manager == "kubevirt" ? container::in_kubevirt : container::usual_region(c.name);
@@ -124,6 +138,12 @@ int vm_config(VmConfig c) {
         return complain("vm-config", fmt::format("libvirt looks for {} in /dev/shm; use --doorbell, which gives it the "
                                                  "memory by a socket",
                                                  c.region));
+    if (is_other_monitor(c.manager)) {
+        if (c.interrupts) return complain("vm-config", c.manager + " has virtio-pmem alone: leave out --doorbell");
+        fmt::print(stderr, "barcuda vm-config: for virtio-pmem, as {}'s own pages describe it; this has not been run\n",
+                   c.manager);
+        fmt::print("{}", other_monitor(c));
+    }
     if (c.manager == "qemu") fmt::print("{}\n", qemu_line(c));
     if (c.manager == "libvirt") fmt::print("{}", libvirt(c));
     if (c.manager == "proxmox") fmt::print("{}", proxmox(c));
@@ -153,7 +173,7 @@ void add_vm_config(App& app) {
     const Command command =
         app.add("vm-config", "on a host: print what to add to a VM", [options] { return vm_config(*options); });
     command.add_choice("manager", "the program that manages the VM", "for ",
-                       {"libvirt", "qemu", "proxmox", "incus", "kubevirt"},
+                       {"libvirt", "qemu", "proxmox", "incus", "kubevirt", "cloud-hypervisor", "crosvm", "firecracker"},
                        [options = options.get()](const char* name) { options->manager = name; });
     command.add_option("NAME", options->name, "of the VM, and of its unit barcuda-bridge@NAME").required();
     command.add_option("--region", options->region, "the file (default: /dev/shm/barcuda-NAME)");

@@ -30,6 +30,8 @@ struct VmOptions {
     bool module = false;     // use Barcuda's module, which DKMS builds in the guest, not virtio-pmem
     bool write = false;      // the disk keeps what the guest writes
     bool dry_run = false;
+    std::string name;     // of a VM that is kept; empty: nothing of it stays
+    bool detach = false;  // it goes on in the background when it is ready
 };
 
 // ---- children (vm_children.cc) ----
@@ -42,6 +44,8 @@ int caught();          // the last of these signals, or 0
 pid_t start(const Words& words, const std::string& output, bool apart);
 // the same, and waits; returns its status as a shell does
 int call(const Words& words, const std::string& output = {});
+// The program, or a shell, in the guest of the VM that runs in this folder.
+Words ssh_words(const Words& program, const std::string& folder);
 std::string last_lines(const std::string& file, unsigned lines);
 
 // ---- the disk (vm_disk.cc) ----

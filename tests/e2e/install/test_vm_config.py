@@ -122,3 +122,20 @@ def test_proxmox_and_incus_get_their_own_lines():
                          ids=["KubeVirt and virtio-pmem", "virtio-pmem with interrupts", "no manager"])
 def test_what_goes_with_no_manager_is_refused(words):
     refused(*words.split())
+
+
+# ---- other monitors of VMs, in the words of their own pages; none of them runs here ------------------------------------------------------------
+def test_cloud_hypervisor_and_crosvm_get_an_option():
+    assert config("--cloud-hypervisor", "vm1") == "--pmem file=/dev/shm/barcuda-vm1,discard_writes=off\n"
+    assert config("--crosvm", "vm1", "--region", "/dev/shm/x") == "--pmem /dev/shm/x\n"
+
+
+def test_firecracker_gets_a_part_of_its_configuration():
+    assert json.loads("{" + config("--firecracker", "vm1") + "}") == \
+        {"pmem": [{"id": "barcuda", "path_on_host": "/dev/shm/barcuda-vm1", "root_device": False, "read_only": False}]}
+
+
+@pytest.mark.parametrize("monitor", ["--cloud-hypervisor", "--crosvm", "--firecracker"])
+def test_other_monitors_have_no_doorbell_and_the_text_says_that_it_was_not_run(monitor):
+    refused(monitor, "vm1", "--doorbell", says="virtio-pmem alone: leave out --doorbell")
+    assert "this has not been run" in run(BARCUDA, "vm-config", monitor, "vm1").err

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""VMs that `barcuda vm --name` keeps: they go on in the background, are found by their names, end when they are told to, and their disks stay.
+QEMU, ssh and its tools are scripts here: QEMU says on the guest's serial port that the guest is ready. (tests/vm/debian starts real ones.)"""
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from e2e.flat import BARCUDA, has_ended, run, until, written
+
+REFUSED = 125
+QEMU = r"""#!/bin/sh
+# Writes to its disk, as a guest would; says "ready" on the second serial port, and goes on.
+while [ $# -gt 0 ]; do
+    case $1 in
+        -serial) serial=${2#file:}; shift ;;
+        -blockdev) folder=${2#*dir=} folder=${folder%%/seed,*}; shift ;;
+        -drive) disk=${2#*file=} how=${2#*snapshot=}; disk=${disk%%,*}; shift ;;
+    esac
+    shift
+done
+[ "$how" = off ] && echo written >> "$disk"
+echo $$ > "$folder/qemu.pid"
+echo ready > "$serial"
+exec sleep 600
+"""
+SSH = r"""#!/bin/sh
+# ssh -F FILE [-t] vm [PROGRAM]: the program runs here. A guest that powers off ends QEMU.
+while [ "$1" != vm ]; do
+    [ "$1" != -F ] || file=$2
+    shift
+done
+case $2 in
+    *poweroff*) kill "$(cat "${file%/ssh}/qemu.pid")" ;;
+    *) exec sh -c "$2" ;;
+esac
+"""
+KEYGEN = "#!/bin/sh\nfor last; do :; done\necho a key > $last && echo a key > $last.pub\n"
+
+
+class Kept:
+    def __init__(self, scratch):
+        self.data, self.tools = scratch / "data", scratch / "tools"
+        self.tools.mkdir()
+        for name, text in {"qemu-system-x86_64": QEMU, "ssh": SSH, "scp": "#!/bin/sh\n", "ssh-keygen": KEYGEN}.items():
+            written(self.tools / name, text).chmod(0o755)
+        self.packages = scratch / "packages"
+        self.packages.mkdir()
+        for name in "barcuda-common_1_amd64.deb", "barcuda-guest_1_all.deb":
+            (self.packages / name).touch()
+        self.image = scratch / "image"
+        with open(self.image, "wb") as file:
+            file.truncate(1 << 20)
+        self.options = ["--image", self.image, "--packages", self.packages, "--device", "soft", "--region-size", "256M"]
+
+    def run(self, *words):
+        return run(BARCUDA, "vm", *words, env={"XDG_DATA_HOME": self.data, "PATH": f"{self.tools}:{os.environ['PATH']}"})
+
+    def succeeds(self, *words):
+        ran = self.run(*words)
+        assert ran.status == 0, ran
+        return ran.out
+
+    def refused(self, why, *words):
+        ran = self.run(*words)
+        assert ran.status == REFUSED and why in ran.err, ran
+
+    def start(self, name="one"):
+        # The one that starts it has ended, and its output is closed: else run() would wait.
+        return self.succeeds("--name", name, "--detach", *self.options)
+
+    @property
+    def disk(self):
+        return self.data / "barcuda/vms/one/disk"
+
+    def written(self):
+        return self.disk.read_bytes().count(b"written\n")
+
+    def states(self):
+        lines = self.succeeds("list").splitlines()[1:]
+        return {line.split()[0]: line.split()[1] for line in lines}
+
+    def process(self):
+        return int((self.disk.parent / "running").read_text().splitlines()[0])
+
+    def run_folder(self):
+        return Path((self.disk.parent / "running").read_text().splitlines()[1])
+
+
+@pytest.fixture
+def kept(scratch):
+    one = Kept(scratch)
+    yield one
+    for name, state in one.states().items():
+        if state == "running":
+            one.run("stop", name)
+
+
+def test_a_vm_with_a_name_goes_on_in_the_background_and_is_listed(kept):
+    assert kept.states() == {}
+    kept.start()
+    kept.start("two")
+    assert kept.states() == {"one": "running", "two": "running"}
+
+
+def test_a_program_runs_in_it_and_its_status_is_the_programs(kept):
+    kept.start()
+    ran = kept.run("ssh", "one", "sh", "-c", "echo 'two words'; exit 7")
+    assert (ran.out, ran.status) == ("two words\n", 7), ran
+
+
+def test_stopped_nothing_runs_and_the_disk_stays_and_the_next_start_goes_on_with_it(kept):
+    kept.start()
+    process, folder = kept.process(), kept.run_folder()
+    assert kept.written() == 1 and folder.is_dir()
+    kept.succeeds("stop", "one")
+    assert not folder.exists(), "something is left of the run"
+    until(lambda: has_ended(process), "its process ends")
+    assert kept.states() == {"one": "stopped"}
+    assert kept.image.stat().st_size == 1 << 20, "the image was written to"
+    kept.start()
+    assert kept.written() == 2
+
+
+def test_a_vm_that_runs_is_not_started_again_and_not_removed(kept):
+    kept.start()
+    kept.refused("one runs already: `barcuda vm ssh one`", "--name", "one", "--detach", *kept.options)
+    kept.refused("one runs: `barcuda vm stop one` first", "rm", "one")
+
+
+def test_removed_it_is_gone(kept):
+    kept.start()
+    kept.succeeds("stop", "one")
+    kept.succeeds("rm", "one")
+    assert kept.states() == {} and not kept.disk.parent.exists()
+
+
+def test_a_vm_whose_process_was_killed_does_not_run(kept):
+    kept.start()
+    os.kill(kept.process(), signal.SIGKILL)
+    until(lambda: kept.states() == {"one": "stopped"}, "it is stopped")
+    kept.refused("one does not run", "ssh", "one", "true")
+    kept.start()
+
+
+@pytest.mark.parametrize("why, words", [
+    ("no name of a VM", ["--name", "../one", "--detach"]), ("--detach needs --name", ["--detach"]),
+    ("--detach runs no program", ["--name", "one", "--detach", "--", "true"]), ("there is no VM one", ["stop", "one"]),
+    ("there is no VM one", ["rm", "one"]), ("there is no VM one", ["ssh", "one"])], ids=lambda words: " ".join(words) if isinstance(words, list) else "")
+def test_what_cannot_be_is_refused_with_the_reason(kept, why, words):
+    kept.refused(why, *words)
+
+
+def test_a_start_that_fails_says_why_and_keeps_nothing(kept):
+    written(kept.tools / "qemu-system-x86_64", "#!/bin/sh\necho no such machine >&2\nexit 1\n")
+    ran = kept.run("--name", "one", "--detach", *kept.options)
+    assert ran.status == REFUSED and "no such machine" in ran.err, ran
+    assert kept.states() == {"one": "stopped"}
