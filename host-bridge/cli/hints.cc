@@ -9,9 +9,8 @@ const std::map<std::string, std::string>& hints() {
         {"ls", "`barcuda ps` lists bridges and their clients"},
         {"info", "`barcuda doctor` says what is installed, `barcuda ps` what runs"},
         {"status", "`barcuda ps` says what runs, `barcuda doctor` whether all is well"},
-        {"start", "`systemctl start barcuda-bridge@NAME` starts a bridge, `barcuda run` one for a program"},
-        {"stop",
-         "`systemctl stop barcuda-bridge@NAME` ends a bridge, and so does kill with the pid that `barcuda ps` shows"},
+        {"start", "`barcuda bridge start NAME` starts a bridge, `barcuda run` one for a program"},
+        {"stop", "`barcuda bridge stop NAME` ends a bridge, `barcuda vm stop NAME` a VM"},
         {"logs", "`journalctl -u barcuda-bridge@NAME` shows a bridge's log"},
     };
     return all;

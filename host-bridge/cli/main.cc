@@ -25,6 +25,7 @@ constexpr AddCommand* commands[] = {
     add_support,
     add_smi,
     // the bridges of a host
+    add_bridge,
     add_ps,
     add_top,
     add_metrics,

@@ -48,7 +48,7 @@ def test_the_nearest_right_word_is_named():
     wrong(2, "barcuda-bridge: --regoin: there is no such option; did you mean --region?", BRIDGE, "--regoin", "region")
     wrong(2, "barcuda-exporter: --listne: there is no such option; did you mean --listen?", BUILD / "bin/barcuda-exporter", "--listne", "x")
     wrong(2, "barcuda: list: there is no such command; `barcuda ps` lists bridges", BARCUDA, "list")
-    wrong(2, "barcuda: stop: there is no such command; `systemctl stop barcuda-bridge@NAME`", BARCUDA, "stop")
+    wrong(2, "barcuda: stop: there is no such command; `barcuda bridge stop NAME`", BARCUDA, "stop")
 
 
 def test_no_word_is_named_that_is_not_near():
