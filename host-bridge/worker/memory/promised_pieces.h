@@ -16,12 +16,13 @@ class PromisedPieces : public Pieces {
     // `cards`: for each device; further devices, or all if there are none, need no promise.
     PromisedPieces(Pieces& below, std::span<Promise> cards) : below_(below), cards_(cards) {}
 
-    // Notes what is lacking if not.
+    // Notes what is lacking if not. (If it fails nevertheless, the driver lacks memory that was promised: a stranger has
+    // it, and no wish would help.)
     bool has_room(int device, std::uint64_t bytes) {
         Promise* const card = card_of(device);
-        if (!card || card->fits(bytes)) return true;
-        lacks_ = {device, bytes};
-        return false;
+        const bool fits = !card || card->fits(bytes);
+        lacks_ = fits ? Lack{} : Lack{device, bytes};
+        return fits;
     }
     struct Lack {
         int device = 0;

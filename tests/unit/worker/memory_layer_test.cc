@@ -436,11 +436,13 @@ struct MemoryLayerOfACard : MemoryLayer {
         MemoryLayer::TearDown();
         EXPECT_EQ(0u, place.on_card + place.out);
     }
+    std::function<void()> behind_a_promise = [] {};
     bool look() override {
         if (!promises || place.needs == 0 || place.granted == place.wish) return true;
         place.keep = CardPlace::unlimited;
         place.promised = place.needs;
         place.granted = place.wish;
+        behind_a_promise();
         return true;
     }
     CUresult store_room(std::uint64_t& number, std::uint64_t& bytes, File& file) override {
@@ -565,6 +567,31 @@ TEST_F(MemoryLayerOfACard, AWishEndsWhenWhatTheClientHasItselfIsEnough) {
     EXPECT_EQ(0u, place.needs);
     OK(table.cuMemFree_v2(large));
     OK(table.cuMemFree_v2(other));
+}
+// The bridge learns of a stranger when the driver says what is in use.
+TEST_F(MemoryLayerOfACard, AStrangerThatTakesMemoryBetweenAPromiseAndItsUseIsFoundByTheDriver) {
+    CUdeviceptr strangers = 0, p = 0;
+    const CUdeviceptr own = allocate(60 * mib);
+    const auto words = fill(own, 60 * mib);
+    behind_a_promise = [&] { OK(below().cuMemAlloc_v2(&strangers, 190 * mib)); };
+    EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, table.cuMemAlloc_v2(&p, 100 * mib)) << "as natively";
+    EXPECT_FALSE(residence()->end(CUDA_ERROR_OUT_OF_MEMORY)) << "others that give more would not help";
+    EXPECT_EQ(60 * mib, place.on_card) << "not a part of it";
+    behind_a_promise = [] {};
+    residence()->rest();
+    EXPECT_EQ(64 * mib, place.holds) << "what was promised in vain goes back";
+    OK(below().cuMemFree_v2(strangers));
+    // The same before a return: the program waits, and loses nothing.
+    order(0);
+    behind_a_promise = [&] { OK(below().cuMemAlloc_v2(&strangers, 240 * mib)); };
+    EXPECT_FALSE(residence()->begin());
+    EXPECT_EQ(Residence::State::waiting, residence()->state());
+    behind_a_promise = [] {};
+    EXPECT_TRUE(residence()->stops());
+    OK(below().cuMemFree_v2(strangers));
+    while (residence()->stops()) EXPECT_EQ(Residence::State::waiting, residence()->state());
+    expect(own, words);
+    OK(table.cuMemFree_v2(own));
 }
 // What an allocation lacked at first is no reason to wait when the command fails in another way behind it.
 TEST_F(MemoryLayerOfACard, ALackThatWasCuredIsNoLackOfTheCommand) {
