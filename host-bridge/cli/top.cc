@@ -49,6 +49,7 @@ const std::vector<SortOrder>& orders() {
         {'l', "launch", [](const ClientLine& r) { return r.rates.launches; }},
         {'c', "copy",
          [](const ClientLine& r) { return r.rates.copied[Counts::to_device] + r.rates.copied[Counts::to_host]; }},
+        {'o', "out", [](const ClientLine& r) { return double(r.client->shared.out); }},
         {'w', "queue", [](const ClientLine& r) { return double(r.client->queued); }},
         {'a', "age", [](const ClientLine& r) { return r.client->age; }},
     };
@@ -100,6 +101,16 @@ std::string cut(const std::string& text, std::size_t most) {
     return text.size() <= most ? text : text.substr(0, most - 1) + '+';
 }
 
+// Of device memory that comes and goes (--cards): what is outside of the GPU now; so far, what has moved, both ways, and
+// how often the client has waited for memory.
+std::vector<std::string> words_of(const SharedMemory& shared) {
+    const auto or_none = [](std::uint64_t number, const std::string& text) { return number ? text : "-"; };
+    const std::uint64_t moved = shared.moved_out + shared.moved_back;
+    return {or_none(shared.out, size(shared.out)), or_none(moved, size(moved)),
+            or_none(shared.waits, count(double(shared.waits)))};
+}
+const std::vector<std::string> headings_of_shared = {">OUT", ">MOVED", ">WAITS"};
+
 // `width`: what the tables may have, less important columns give way.
 Picture draw(const View& view, const Since& since, const SortOrder& order, std::size_t width = ~std::size_t{0}) {
     const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
@@ -127,20 +138,27 @@ Picture draw(const View& view, const Since& since, const SortOrder& order, std::
         for (const watch::Client& c : b.rows) rows.push_back({&b, &c, since.of(b, c)});
     }
     std::ranges::stable_sort(rows, std::greater<>{}, order.value);
+    const bool shares = std::ranges::any_of(view.bridges, &Bridge::shares_cards);
+    const auto of_shared = [&](const std::vector<std::string>& words) {
+        return shares ? words : std::vector<std::string>();
+    };
     Table clients = {
-        with({"VM", ">CH", ">PID", "USER", "PROGRAM", ">AGE", ">GPU", ">MEMORY", ">REGION"}, headings_of_rates)};
+        with(with({"VM", ">CH", ">PID", "USER", "PROGRAM", ">AGE", ">GPU", ">MEMORY"}, of_shared(headings_of_shared)),
+             with({">REGION"}, headings_of_rates))};
     for (const ClientLine& r : rows) {
         const watch::Client& c = *r.client;
-        clients.push_back(
+        clients.push_back(with(
             with({r.bridge->name, std::to_string(c.channel), std::to_string(c.pid), c.user.empty() ? "?" : c.user,
                   cut(c.program, 24), age(c.age), c.paused_for > 0 || c.shared.lacks ? c.state : percent(c.all_busy()),
-                  size(c.all_device_memory()), size(c.region_memory)},
-                 words_of(r.rates, c.queued)));
+                  size(c.all_device_memory())},
+                 of_shared(words_of(c.shared))),
+            with({size(c.region_memory)}, words_of(r.rates, c.queued))));
     }
     picture.bridges = columns(fitted(
         bridges, width, {">ON GPU", ">COPY/s", "NAME", ">CMD/s", ">OF", ">REGION", ">TO HOST", ">OF", ">CLIENTS"}));
     picture.clients = columns(
-        fitted(clients, width, {">ON GPU", ">COPY/s", ">CMD/s", ">CH", ">AGE", ">REGION", "USER", ">TO HOST", ">PID"}));
+        fitted(clients, width,
+               {">ON GPU", ">COPY/s", ">CMD/s", ">CH", ">AGE", ">REGION", "USER", ">TO HOST", ">MOVED", ">PID"}));
     return picture;
 }
 

@@ -228,6 +228,22 @@ def test_without_pressure_an_idle_clients_context_stays(card):
     assert stays.wait() == 0, f"{stays}{idle.log}"
 
 
+def test_top_has_a_column_of_what_is_out_where_cards_are_shared(card):
+    first, other = card.side(), card.side()
+    holder = first.start("holder", BUILD / "e2e/pauses", "hold", 400, stdin=subprocess.PIPE)
+    neighbour = crowd(other, "neighbour", 400, 1_000_000, rest=500)
+    neighbour.wait_for("working")
+
+    def columns(pid):
+        lines = succeed(BARCUDA, "top", "--once", "--interval", "0.1").splitlines()
+        headings = next(line for line in lines if "PROGRAM" in line).split()
+        row = next((line for line in lines if f" {pid} " in line), "").split()
+        assert headings[headings.index("MEMORY") + 1:][:3] == ["OUT", "MOVED", "WAITS"], lines
+        return dict(zip(headings, row))
+    until(lambda: columns(holder.pid).get("OUT", "-") != "-" and columns(holder.pid)["MOVED"] != "-", lambda: f"it is out: {columns(holder.pid)}")
+    until(lambda: columns(neighbour.pid)["WAITS"] not in ("-", "0"), lambda: f"it has waited: {columns(neighbour.pid)}")
+
+
 def test_a_pool_gets_room_from_a_client_that_rests(card):
     first, other = card.side(), card.side("--wait", "5")
     holder = first.start("holder", BUILD / "e2e/pauses", "hold", 400, stdin=subprocess.PIPE)
@@ -264,6 +280,25 @@ def test_a_stranger_that_takes_the_cards_memory_costs_others_time_alone(card, sc
     finally:
         stranger.kill()
     assert client.wait() == 0, f"{client}{side.log}"
+    nobody_has_anything(card)
+
+
+def test_a_stranger_that_comes_before_a_return_costs_time_alone(card, scratch):
+    first, other = card.side(), card.side()
+    holder = first.start("holder", BUILD / "e2e/pauses", "hold", 400, stdin=subprocess.PIPE)
+    neighbour = crowd(other, "neighbour", 400, 1_000_000)
+    neighbour.wait_for("working")
+    neighbour.kill()
+    until(lambda: card.book.promised() < 200 * MIB, lambda: f"the card is free: {card.book.rows()}")
+    stranger = Program(scratch, "stranger", [sys.executable, "-c", STRANGER, LIBRARIES / "barcuda-soft/libcuda.so.1", 300 * MIB], env=card.variables)
+    try:
+        stranger.wait_for("working")  # no bridge has heard of it, so the return is promised
+        holder.send()
+        first.wait_for_log("of memory do not come back to the GPU yet")
+        assert stranger.runs() and holder.runs(), f"{stranger}{holder}"
+    finally:
+        stranger.kill()
+    assert holder.wait() == 0, f"{holder}{first.log}"
     nobody_has_anything(card)
 
 
