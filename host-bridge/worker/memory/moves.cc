@@ -70,6 +70,7 @@ void Moves::put_out(std::size_t which, std::uint64_t bytes) {
     each_block(which, [&](std::uint64_t address, const Block& block) { by_size.emplace_back(block.bytes, address); });
     std::ranges::sort(by_size, std::greater());
     std::vector<std::uint64_t> blocks;
+    blocks.reserve(by_size.size());
     for (const auto& [size, address] : by_size) blocks.push_back(address);
     std::uint64_t moved = 0;
     const CUresult r = on(which, [&] { return store_.put_out(blocks, bytes, moved); });

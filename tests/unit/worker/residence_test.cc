@@ -207,6 +207,18 @@ TEST_F(ResidenceTest, APausedClientHoldsNothingUntilItsMemoryIsBack) {
     EXPECT_TRUE(works());
     EXPECT_EQ(1000 * mib, place.on_card);
 }
+TEST_F(ResidenceTest, AClientThatIsAwayAndIsUsedSaysSoOnce) {
+    have(100 * mib);
+    residence.rest();
+    residence.leave_cards();
+    ASSERT_NE(0u, place.idle_since);
+    const unsigned before = looks;
+    residence.call_for_return();
+    EXPECT_EQ(0u, place.idle_since);
+    residence.call_for_return();
+    EXPECT_EQ(before + 1, looks);
+    EXPECT_EQ(State::away, residence.state());
+}
 TEST_F(ResidenceTest, AClientThatRestsInACaptureKeepsItsMemory) {
     have(1000 * mib);
     in_capture = true;
