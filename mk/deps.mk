@@ -5,7 +5,7 @@
 clang_packages := clang libclang-rt-dev
 # Those that it is built with are debian/control's; debhelper is for packages alone.
 built_with := $(filter-out debhelper% dh-%,$(shell sed -n '/^Build-Depends:/,/^[^ B]/s/^ \([a-z0-9.+-]*\).*/\1/p' debian/control))
-unit_packages := $(if $(clang),$(clang_packages)) g++ make lld libgtest-dev libgmock-dev $(filter-out help2man llvm%,$(built_with))
+unit_packages := $(if $(clang),$(clang_packages)) g++ make lld libgtest-dev libgmock-dev $(filter-out llvm%,$(built_with))
 packages := $(unit_packages) $(built_with) qemu-system-x86 linux-headers-amd64 kmod cpio xz-utils procps util-linux podman crun curl codespell python3-pytest libjemalloc2 libtcmalloc-minimal4
 missing = $(shell for p in $(sort $(packages)); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
 sudo = $(if $(filter 0,$(shell id -u)),,sudo )

@@ -7,6 +7,9 @@ module_source := $(PREFIX)/src/barcuda-$(VERSION)
 share := $(PREFIX)/share
 into = $(foreach f,$(2),$(f):$(1)/$(notdir $(f)))
 commands := $(notdir $(filter $(bin)/%,$(products)))
+# A page for each command of barcuda's, for the programs, and for their file of options.
+subcommands := $(filter-out help,$(subst _,-,$(shell sed -n 's/^    add_\([a-z_]*\),.*/\1/p' host-bridge/cli/main.cc)))
+manual := $(addprefix $(B)/share/man/,barcuda.1 $(subcommands:%=barcuda-%.1) barcuda-bridge.8 barcuda-exporter.8 barcuda.conf.5)
 placed_module := $(call into,$(module_source),$(filter-out %/dkms.conf.in %.rules,$(wildcard guest-uio/*)) shm-device/layout.h) \
     guest-uio/dkms.conf.in:$(module_source)/dkms.conf $(call into,$(PREFIX)/lib/udev/rules.d,guest-uio/70-barcuda.rules)
 placed := $(placed_module) $(call into,$(PREFIX)/bin,$(filter $(bin)/%,$(products))) \
@@ -15,13 +18,12 @@ placed := $(placed_module) $(call into,$(PREFIX)/bin,$(filter $(bin)/%,$(product
     $(foreach kind,sysusers tmpfiles,$(foreach f,$(wildcard system/*.$(kind).conf),$(f):$(PREFIX)/lib/$(kind).d/$(notdir $(f:.$(kind).conf=.conf)))) \
     $(foreach c,$(commands),system/completion.bash:$(share)/bash-completion/completions/$(c)) \
     system/completion.zsh:$(share)/zsh/site-functions/_barcuda \
-    $(call into,$(share)/man/man1,$(commands:%=$(B)/share/%.1)) \
+    $(foreach page,$(manual),$(page):$(share)/man/man$(lastword $(subst ., ,$(page)))/$(notdir $(page))) \
     $(B)/share/bridge.conf:$(share)/doc/barcuda/examples/bridge.conf
 
-$(B)/share/%.1: $(bin)/%
-	$(call making,MAN)
-	@help2man --no-info --version-string "$$(cat VERSION)" --name "$$($< --help | head -n 1)" $(if $(filter barcuda,$*),--help-option=--help-all) --output $@ $< \
-	    || { echo "help2man is missing: make deps"; exit 1; }
+$(manual) &: $(commands:%=$(bin)/%) packaging/manual packaging/manual.ini VERSION
+	@echo "  MAN  $(@D)"
+	@packaging/manual $(bin) $(@D)
 $(B)/share/bridge.conf: $(bin)/barcuda-bridge
 	@mkdir -p $(@D)
 	@$< --print-config > $@

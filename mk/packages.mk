@@ -20,7 +20,7 @@ dist: debian/changelog $(recipes)
 	    $(recipes:%=--add-file=%) -o $(packages_folder)/barcuda-$(VERSION).tar.gz HEAD && echo $(packages_folder)/barcuda-$(VERSION).tar.gz
 
 # Of what has been built: debian/rules compiles only where there is no BUILD.
-deb: packages := dpkg-dev debhelper dh-dkms help2man
+deb: packages := dpkg-dev debhelper dh-dkms
 deb: installed all debian/changelog
 	@$(fresh_tree) && rm -f $(packages_folder)/*.deb
 	@cd $(tree) && BUILD=$(abspath $(B)) dpkg-buildpackage -b -us -uc -d > ../log 2>&1 || { tail -n 40 ../log; exit 1; }

@@ -68,7 +68,7 @@ class Root:
 @pytest.fixture(scope="module")
 def guest(carried):
     """The files of a guest's packages, and the programs; and a bridge."""
-    need("help2man", "apt-get", "dpkg-deb", "unshare")
+    need("apt-get", "dpkg-deb", "unshare")
     shutil.copytree(BUILD / "any-glibc", carried / "programs")
     for folder in carried / "dev", carried / "proc", carried.with_name("merged"):
         folder.mkdir()

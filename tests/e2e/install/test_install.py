@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from e2e.flat import BUILD, DEVICE, TOP, need, run, succeed
+from e2e.flat import BUILD, DEVICE, TOP, run, succeed
 
 VERSION = (TOP / "VERSION").read_text().strip()
 ELF = b"\x7fELF"
@@ -29,7 +29,6 @@ class Place:
     """Where all is installed: below `root`, as if that were the system's root."""
 
     def __init__(self, folder):
-        need("help2man")
         self.folder, self.root, self.prefix = folder, folder / "root", folder / "root/opt/b"
         self.words = [f"DESTDIR={self.root}", "PREFIX=/opt/b", "LIBDIR=/opt/b/lib64"]
         succeeds("install-strip", *self.words)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from e2e.flat import TOP, need, not_sanitized, succeed
+from e2e.flat import TOP, not_sanitized, succeed
 
 pytestmark = not_sanitized("what runs under a sanitizer is for this machine")
 GLIBCS = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"}
@@ -19,7 +19,6 @@ def numbers(version):
 @pytest.fixture(scope="module")
 def files(request):
     """All programs and libraries of the packages, with what objdump says of each: {path: text}."""
-    need("help2man")
     folder = request.getfixturevalue("carried")
     found = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink() and path.open("rb").read(4) == ELF]
     assert len(found) >= 3, found

@@ -18,7 +18,7 @@ pytestmark = not_sanitized("packages are not made of a build under a sanitizer")
 
 
 def needs(tools):
-    if missing := lacks({"help2man": "help2man", **tools}):
+    if missing := lacks(tools):
         pytest.skip(f"not installed: {' '.join(missing)}")
 
 

@@ -44,7 +44,7 @@ inside apt-get purge -y -q barcuda-guest barcuda-common || fail "apt-get purge"
 @pytest.fixture(scope="module")
 def tries(shared, request):
     """The command that tries the packages in a root."""
-    need("mmdebstrap", "dpkg-buildpackage", "dh", "dh_dkms", "help2man")
+    need("mmdebstrap", "dpkg-buildpackage", "dh", "dh_dkms")
     packages = request.getfixturevalue("debian_packages")
     for folder in shared, packages:
         folder.chmod(0o755)  # mmdebstrap may be another user
