@@ -1,35 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What README.md shows of programs is what they say: each line that it shows behind `guest$ build/programs/NAME` is a line of that program's
-output, in that order, except for the number of cores. (README shortens. It shows the software GPU's.)"""
+"""What README.md shows of programs is what they say: each line that it shows behind a prompt (`host$`, `guest$`) is a line of that program's output,
+in that order, except for numbers that a machine has: its cores, its memory, how fast it copies. (README shortens. It shows the software GPU's.)"""
 import re
 
 import pytest
 
 from e2e.flat import BARCUDA, BUILD, TOP, run
 
+PROMPT = r"(?:host|guest)\$ "
+
 
 def shown():
-    """{program: lines} of README."""
-    programs = {}
+    """{command: lines} of README."""
+    commands = {}
     for block in re.findall("^```.*\n((?:.*\n)*?)```", (TOP / "README.md").read_text(), re.M):
-        for command, output in re.findall(r"^guest\$ (.*)\n((?:(?!guest\$ ).*\n)*)", block, re.M):
-            if program := re.fullmatch(r"build/programs/(\w+)", command):
-                programs[program[1]] = output.splitlines()
-    return programs
+        for command, output in re.findall(rf"^{PROMPT}(.*)\n((?:(?!{PROMPT}).*\n)*)", block, re.M):
+            commands[command] = output.splitlines()
+    return commands
 
 
-def any_cores(text):
-    return re.sub(r"\([0-9]+ cores?\)", "(N cores)", text)
+def any_machine(text):
+    text = re.sub(r"\([0-9]+ cores?\)", "(N cores)", text)
+    return re.sub(r"[0-9.]+ (GiB|GB/s)", r"N \1", text)
 
 
 def test_readme_shows_programs():
-    assert len(shown()) >= 2, shown()
+    assert len(shown()) >= 4, shown()
 
 
-@pytest.mark.parametrize("program, lines", shown().items(), ids=shown())
-def test_what_readme_shows_of_a_program_is_what_it_says(program, lines):
-    ran = run(BARCUDA, "run", "--device", "soft", "--region-size", "256M", "--", BUILD / "programs" / program)
+@pytest.mark.parametrize("command, lines", shown().items(), ids=shown())
+def test_what_readme_shows_of_a_program_is_what_it_says(command, lines, scratch):
+    (scratch / "nvidia-smi").symlink_to(BARCUDA)
+    words = command.split()
+    if words[0] == "barcuda":
+        ran = run(BARCUDA, *words[1:], env={"BARCUDA_REGION": None})
+    else:
+        program = scratch / words[0] if words[0] == "nvidia-smi" else BUILD / words[0].removeprefix("build/")
+        ran = run(BARCUDA, "run", "--device", "soft", "--region-size", "256M", "--", program, *words[1:])
     assert ran.status == 0, ran
-    said = iter(any_cores(ran.said).splitlines())
+    said = iter(any_machine(ran.said).splitlines())
     for line in lines:
-        assert any(any_cores(line) == each for each in said), f"{line!r} is not said, or not there: {ran}"
+        assert any(any_machine(line) == each for each in said), f"{line!r} is not said, or not there: {ran}"
