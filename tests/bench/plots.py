@@ -47,7 +47,7 @@ def ratios(pairs, title):
 
 def factors(rows, title):
     """A bar for each row, (words, how many times as fast as native, native's figure, ours), on a logarithmic scale that begins at native."""
-    left, right, top, step = 270, 250, 44, 30
+    left, right, top, step = 270, 310, 44, 30
     width, height = 860, top + step * len(rows) + 12
     most = math.log10(max([10.0] + [factor for _, factor, *_ in rows]))
     parts = [text(12, 22, title, 't')]

@@ -41,3 +41,11 @@ def test_what_readme_shows_of_a_program_is_what_it_says(command, lines, scratch)
     said = iter(any_machine(ran.said).splitlines())
     for line in lines:
         assert any(any_machine(line) == each for each in said), f"{line!r} is not said, or not there: {ran}"
+
+
+def test_the_charts_words_are_within_the_chart():
+    """At 6.5 units a letter of 12."""
+    chart = (TOP / "docs/performance/readme.svg").read_text()
+    width = float(re.search('viewBox="0 0 ([0-9.]+) ', chart)[1])
+    words = re.findall('<text x="([0-9.]+)" y="[0-9.]+" class="">([^<]*)</text>', chart)
+    assert len(words) == 5 and [text for at, text in words if float(at) + 6.5 * len(text) > width] == []
