@@ -21,12 +21,13 @@
 #include "shm-device/queue/wire.h"
 #include "shm-device/region/status.h"
 
-std::atomic<unsigned> barcuda_watched{0};
+std::atomic<unsigned> barcuda_watched{1};  // until cuInit
 
 namespace barcuda::guest {
 
 std::atomic<int> open_captures{0};
 std::atomic<bool> graphs_allocate{false};
+std::atomic<int> lost_context{0};
 
 namespace {
 
@@ -38,6 +39,13 @@ Error reason;
     char line[500];
     const int n = snprintf(line, sizeof line, format, text);
     if (n > 0) os::write_error(line, std::min<std::size_t>(static_cast<std::size_t>(n), sizeof line - 1));
+}
+
+// From now on every call that looks at a context hears it (driver/admission.h).
+CUresult lose_context(CUresult fault) noexcept {
+    int none = 0;
+    if (lost_context.compare_exchange_strong(none, fault, std::memory_order_relaxed)) watch_calls();
+    return fault;
 }
 
 // Ids that live: a bit each. Handles that the host gave are not among them.
@@ -71,7 +79,7 @@ Client* Client::get() noexcept {
 
 Client* Client::initialize() noexcept {
     Client* const c = get();
-    if (c) initialized_.store(true, std::memory_order_release);
+    if (c && !initialized_.exchange(true, std::memory_order_acq_rel)) stop_watching_calls();
     return c;
 }
 
@@ -143,6 +151,9 @@ CUresult Client::ended() noexcept {
     memcpy(message, s.message, sizeof message);
     message[sizeof message - 1] = 0;
     complain(message);
+    // A worker that ends behind a fault has said which.
+    if (const auto fault = static_cast<CUresult>(observe(s.context_error)); fault != CUDA_SUCCESS)
+        return lose_context(fault);
     const auto error = static_cast<CUresult>(observe(s.fatal_error));
     return error == CUDA_SUCCESS ? CUDA_ERROR_DEVICE_UNAVAILABLE : error;
 }
@@ -153,7 +164,7 @@ CUresult Client::take_error() noexcept {
     if (const auto sticky = static_cast<CUresult>(observe(s.context_error)); sticky != CUDA_SUCCESS) {
         if (sticky == CUDA_ERROR_ASSERT) show_assert();
         log_failure("the GPU", sticky);
-        return sticky;
+        return lose_context(sticky);
     }
     const std::uint64_t failures = observe(s.posted_count);
     if (failures_seen_.exchange(failures, std::memory_order_relaxed) == failures) return CUDA_SUCCESS;

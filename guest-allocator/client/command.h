@@ -7,6 +7,7 @@
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/client/given_work.h"
 #include "guest-allocator/client/host_rows.h"
+#include "guest-allocator/client/live_memory.h"
 #include "guest-allocator/client/log.h"
 #include "guest-allocator/client/watched.h"
 #include "shm-device/rows/commands.h"
@@ -37,8 +38,9 @@ template <Op op> bool is_posted() noexcept {
     else return !has(op, trait::work) || open_captures.load(std::memory_order_relaxed) == 0;
 }
 
-// command() without managed memory's part: the command touches none, or its caller has seen to it.
-template <Op op, class... Given> CUresult bare_command(Given... given) noexcept {
+// command() without managed memory's part: the command touches none, or its caller has seen to it. `answered`: though the
+// row's commands are posted.
+template <Op op, bool answered = false, class... Given> CUresult bare_command(Given... given) noexcept {
     using R = RowOf<op>;
     const trace::Slice slice(op_names[static_cast<std::size_t>(op)]);
     Client* client = Client::get();
@@ -55,7 +57,7 @@ template <Op op, class... Given> CUresult bare_command(Given... given) noexcept 
         CUresult result = CUDA_SUCCESS;
         if (!(((result = std::get<I>(parameters).valid(arguments, *client)) == CUDA_SUCCESS) && ...)) return result;
         const std::size_t request = (sizeof(RequestHead) + ... + std::get<I>(parameters).room(arguments));
-        const bool posted = is_posted<op>();
+        const bool posted = !answered && is_posted<op>();
         const std::size_t reply = posted ? 0 : (sizeof(ReplyHead) + ... + std::get<I>(parameters).room_back(arguments));
         std::atomic<std::uint64_t>* given = nullptr;
         if constexpr (has(op, trait::work)) given = &given_work.of_command(arguments);
@@ -116,12 +118,103 @@ template <Op op, class... Given> void tell_managed(managed::Posting& posting, Gi
     posting.show_arguments();
 }
 
+// What a posted command names and the guest can judge: device memory that it works on, or releases.
+template <class Parameters> constexpr bool any_frees = false;
+template <class... Its> constexpr bool any_frees<std::tuple<Its...>> = (requires { Its::frees; } || ...);
+template <Op op> constexpr bool frees = any_frees<typename RowOf<op>::Parameters>;
+template <Op op>
+constexpr bool is_looked_at = RowOf<op>::how == How::post && !is_librarys(op) &&
+                              (any_touches<typename RowOf<op>::Parameters> || frees<op>);
+constexpr bool is_called(Op op, std::string_view part) {
+    return op_names[static_cast<std::size_t>(op)].find(part) != std::string_view::npos;
+}
+// Words that a stream waits for or writes, and the elements of a fill, lie at multiples of their size.
+template <Op op> constexpr bool of_words = is_called(op, "Value") || is_called(op, "BatchMemOp");
+template <Op op> constexpr std::size_t unit = is_called(op, "D16") ? 2 : is_called(op, "D32") ? 4 : 1;
+
+template <Op op, class... Given> Named look(Given... given) noexcept {
+    using Arguments = typename RowOf<op>::Arguments;
+    using Parameters = typename RowOf<op>::Parameters;
+    const Arguments arguments{given...};
+    if constexpr (frees<op>)
+        return live_memory.take(std::get<0>(arguments)) ? Named::known : Named::unknown;
+    Named named = Named::known;
+    constexpr unsigned most_operations = 256;  // of a batch: more is refused before they are read
+    if constexpr (op == Op::cuStreamBatchMemOp_v2)
+        if (std::get<1>(arguments) > most_operations || !std::get<2>(arguments)) return Named::refused;
+    if constexpr (is_called(op, "D2D"))
+        if (!std::get<3>(arguments) || !std::get<4>(arguments)) return Named::known;  // nothing is written
+    const auto touch = [&](auto address, std::size_t bytes) {
+        const auto p = static_cast<std::uint64_t>(address);
+        if (of_words<op> ? p % (bytes ? bytes : 1) : p % unit<op>) named = std::max(named, Named::unknown);
+        named = std::max(named, look_at(p, bytes));
+    };
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+        (std::tuple_element_t<I, Parameters>::touched(arguments, touch), ...);
+    }
+    (std::make_index_sequence<RowOf<op>::count>{});
+    if constexpr (is_called(op, "WriteValue"))
+        if (std::get<3>(arguments)) return Named::refused;  // NVIDIA's driver takes no flag, the documented one neither
+    if constexpr (of_words<op>)  // few programs set flags, and the driver knows which may be
+        if (std::get<RowOf<op>::count - 1>(arguments)) named = std::max(named, Named::unknown);
+    return named;
+}
+template <Op op, class... Given> void learn_all(Given... given) noexcept {
+    const typename RowOf<op>::Arguments arguments{given...};
+    const auto touch = [](auto address, std::size_t bytes) {
+        const auto p = static_cast<std::uint64_t>(address);
+        if (bytes && !live_memory.holds(p, bytes)) learn(p);
+    };
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+        (std::tuple_element_t<I, typename RowOf<op>::Parameters>::touched(arguments, touch), ...);
+    }
+    (std::make_index_sequence<RowOf<op>::count>{});
+}
+
 template <Op op, class... Given> CUresult command(Given... given) noexcept {
+    Named named = Named::known;
+    if constexpr (is_looked_at<op>)
+        if (open_captures.load(std::memory_order_relaxed) == 0) [[likely]]
+            named = look<op>(given...);
+    if (named == Named::refused) [[unlikely]]
+        return CUDA_ERROR_INVALID_VALUE;
     managed::Posting posting;
     if constexpr (runs_kernels<op> || names_device_memory<op> || any_points<typename RowOf<op>::Parameters>)
         if (managed::exists()) [[unlikely]]
             tell_managed<op>(posting, given...);
-    return bare_command<op>(given...);
+    if constexpr (is_looked_at<op>)
+        if (named == Named::unknown) [[unlikely]] {
+            const CUresult r = bare_command<op, true>(given...);
+            if constexpr (!frees<op>)
+                if (r == CUDA_SUCCESS && !graphs_allocate.load(std::memory_order_relaxed)) learn_all<op>(given...);
+            return r;
+        }
+    const CUresult r = bare_command<op>(given...);
+    if constexpr (op == Op::cuMemAlloc_v2 || op == Op::cuMemAllocAsync || op == Op::cuMemAllocFromPoolAsync) {
+        const typename RowOf<op>::Arguments arguments{given...};
+        // (What a capture allocates, its graph does.)
+        if (r == CUDA_SUCCESS && (op == Op::cuMemAlloc_v2 || open_captures.load(std::memory_order_relaxed) == 0))
+            live_memory.add(*std::get<0>(arguments), std::get<1>(arguments));
+    }
+    if constexpr (op == Op::cuMemAllocPitch_v2) {
+        const typename RowOf<op>::Arguments arguments{given...};
+        if (r == CUDA_SUCCESS) live_memory.add(*std::get<0>(arguments), *std::get<1>(arguments) * std::get<3>(arguments));
+    }
+    if constexpr (op == Op::cuMemSetAccess) {
+        const typename RowOf<op>::Arguments arguments{given...};
+        if (r == CUDA_SUCCESS) live_memory.add_mapped(std::get<0>(arguments), std::get<1>(arguments));
+    }
+    if constexpr (op == Op::cuMemUnmap || op == Op::cuMemAddressFree || op == Op::cuIpcCloseMemHandle)
+        if (r == CUDA_SUCCESS) {
+            const typename RowOf<op>::Arguments arguments{given...};
+            if constexpr (op == Op::cuIpcCloseMemHandle) live_memory.take(std::get<0>(arguments));
+            else live_memory.forget(std::get<0>(arguments), std::get<1>(arguments));
+        }
+    // Code that goes has variables, a context all that was made in it.
+    if constexpr (op == Op::cuModuleUnload || op == Op::cuLibraryUnload || op == Op::cuCtxDestroy_v2 ||
+                  op == Op::cuDevicePrimaryCtxReset_v2)
+        live_memory.forget_all();
+    return r;
 }
 
 }  // namespace barcuda::guest

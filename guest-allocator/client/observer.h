@@ -27,6 +27,13 @@ namespace managed {
 extern std::atomic<std::uint64_t> fast_path;  // driver/managed/state/gates.h; 0: no managed memory exists
 inline bool exists() noexcept { return fast_path.load(std::memory_order_acquire) != 0; }
 
+// The allocation or variable that holds the address; of no bytes if none does.
+struct Extent {
+    std::uint64_t begin;
+    std::size_t bytes;
+};
+Extent extent_of(std::uint64_t address) noexcept;
+
 class Posting {
   public:
     Posting() = default;

@@ -13,6 +13,8 @@
 namespace barcuda::guest::admission {
 
 struct Rule {
+    bool before_init;       // works before cuInit
+    bool after_fault;       // works though a fault of the GPU has ended the context
     bool in_child;          // works in a process that was forked after cuInit
     bool in_host_function;  // may be called by a function that a stream or a graph runs
     bool waits;             // may wait for the GPU where the program does not say so: open captures may forbid it
@@ -20,14 +22,31 @@ struct Rule {
 
 // Names without the number of their version.
 //
-// In such a child nothing works but what tells about the library itself.
+// Before cuInit, and in such a child, nothing works but what tells about the library itself.
+inline constexpr std::string_view before_init[] = {"cuInit",           "cuDriverGetVersion", "cuGetErrorName",
+                                                   "cuGetErrorString", "cuGetProcAddress",   "cuGetExportTable"};
 inline constexpr std::string_view in_child[] = {"cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString",
                                                 "cuGetProcAddress"};
 // A host function may not call CUDA; NVIDIA's driver answers CUDA_ERROR_NOT_PERMITTED to nearly everything. What is
-// listed asks neither a device nor a context for anything.
+// listed tells about the library alone.
 inline constexpr std::string_view in_host_function[] = {"cuDriverGetVersion", "cuGetErrorName",  "cuGetErrorString",
-                                                        "cuGetProcAddress",   "cuCtxGetCurrent", "cuDeviceGetCount",
-                                                        "cuDeviceGet"};
+                                                        "cuGetProcAddress"};
+
+// After a fault every function that looks at the context has the fault's error. What is listed asks for devices, or for
+// what is kept outside of contexts; NVIDIA's driver (580.159) still answers.
+// clang-format off
+inline constexpr std::string_view after_fault[] = {
+    "cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuGetProcAddress", "cuGetExportTable",
+    "cuDeviceGet", "cuDeviceGetCount", "cuDeviceGetName", "cuDeviceGetUuid", "cuDeviceTotalMem", "cuDeviceGetAttribute",
+    "cuDeviceGetPCIBusId", "cuDeviceGetByPCIBusId", "cuDeviceCanAccessPeer", "cuDeviceGetP2PAttribute",
+    "cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool", "cuDeviceGetGraphMemAttribute", "cuDeviceGraphMemTrim",
+    "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxGetState",
+    "cuDevicePrimaryCtxSetFlags", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent",
+    "cuCtxGetDevice", "cuCtxGetFlags", "cuCtxCreate", "cuCtxDestroy", "cuPointerGetAttribute", "cuPointerGetAttributes",
+    "cuModuleGetLoadingMode", "cuLibraryLoadData", "cuGraphCreate", "cuGraphAddEmptyNode", "cuMemPoolTrimTo",
+    "cuMemPoolGetAttribute", "cuMemPoolCreate", "cuMemAddressReserve", "cuMemCreate", "cuMemGetAllocationGranularity",
+    "cuThreadExchangeStreamCaptureMode"};
+// clang-format on
 
 // CUDA's documentation calls such functions "potentially unsafe", and names cuMemAlloc alone. NVIDIA's driver (580.159)
 // refuses these. Others do no harm here, since the worker's own capture mode forbids nothing.
@@ -37,7 +56,9 @@ inline constexpr std::string_view waits[] = {
     "cuMemHostUnregister", "cuMemFree", "cuMemFreeHost", "cuArrayCreate", "cuArray3DCreate", "cuArrayDestroy",
     "cuMipmappedArrayCreate", "cuMipmappedArrayDestroy", "cuCtxSynchronize", "cuStreamSynchronize", "cuStreamQuery",
     "cuEventSynchronize", "cuEventQuery", "cuStreamAttachMemAsync", "cuMemPrefetchAsync", "cuStreamAddCallback",
-    "cuGraphInstantiate", "cuGraphInstantiateWithFlags", "cuGraphInstantiateWithParams"};
+    "cuGraphInstantiate", "cuGraphInstantiateWithFlags", "cuGraphInstantiateWithParams", "cuCtxSetLimit",
+    "cuCtxSetCacheConfig", "cuMemPoolTrimTo", "cuMemPoolGetAttribute", "cuMemPoolSetAttribute", "cuMemPoolCreate",
+    "cuMemAdvise", "cuProfilerStart", "cuProfilerStop"};
 // clang-format on
 
 // cuMemAlloc of cuMemAlloc_v2_ptds.
@@ -58,7 +79,7 @@ constexpr bool all_exist(const std::string_view (&list)[n], const std::string_vi
 }
 
 constexpr Rule rule_of(std::string_view symbol) {
-    return {listed(in_child, symbol), listed(in_host_function, symbol), listed(waits, symbol)};
+    return {listed(before_init, symbol), listed(after_fault, symbol), listed(in_child, symbol), listed(in_host_function, symbol), listed(waits, symbol)};
 }
 
 extern const Rule rules[];  // by the numbers that exports/admission.sh gives to the functions

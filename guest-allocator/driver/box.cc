@@ -293,7 +293,15 @@ static Until until(CUmemcpySrcAccessOrder order) {
 CU cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count,
                          CUmemcpyAttributes* attributes, size_t* indices, size_t attribute_count, CUstream s) {
     if (!to || !from || !bytes || count == 0) return CUDA_ERROR_INVALID_VALUE;
-    if (attribute_count && (!attributes || !indices)) return CUDA_ERROR_INVALID_VALUE;
+    // A stream of the program's own, and attributes for each copy, in the order of the copies.
+    if (!attributes || !indices || !attribute_count || attribute_count > count) return CUDA_ERROR_INVALID_VALUE;
+    if (!real(s) || s == CU_STREAM_LEGACY) return CUDA_ERROR_INVALID_VALUE;
+    for (size_t k = 0; k < attribute_count; ++k) {
+        const CUmemcpySrcAccessOrder order = attributes[k].srcAccessOrder;
+        if (order < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM || order > CU_MEMCPY_SRC_ACCESS_ORDER_ANY ||
+            (k ? indices[k] <= indices[k - 1] : indices[k] != 0) || indices[k] >= count)
+            return CUDA_ERROR_INVALID_VALUE;
+    }
     Until now = Until::reusable;
     for (size_t i = 0, k = 0; i < count; ++i) {
         for (; k < attribute_count && indices[k] <= i; ++k) now = until(attributes[k].srcAccessOrder);

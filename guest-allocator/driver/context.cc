@@ -11,6 +11,7 @@
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/patience.h"
 #include "guest-allocator/client/thread_end.h"
+#include "guest-allocator/client/watched.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/streams.h"
@@ -187,6 +188,7 @@ CU cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
     if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
     std::lock_guard lock(mutex);
     ContextRecord* primary = find_primary(device);
+    if (!primary && lost_context.load(std::memory_order_relaxed)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
     if (!primary) {
         CUcontext fresh = nullptr;
         if (const InNone none; CUresult r = command<Op::cuDevicePrimaryCtxRetain>(&fresh, device)) return r;
@@ -214,11 +216,14 @@ CU cuDevicePrimaryCtxReset_v2(CUdevice device) {
     ContextRecord gone{};
     if (std::lock_guard lock(mutex); ContextRecord* primary = find_primary(device)) gone = take(*primary);
     if (!gone.context) return CUDA_SUCCESS;
-    const CUresult r = end(gone, [=] {
+    if (lost_context.load(std::memory_order_relaxed)) {  // the worker has ended it already
+        lost_context.store(CUDA_ERROR_CONTEXT_IS_DESTROYED, std::memory_order_relaxed);
+        return CUDA_SUCCESS;
+    }
+    return end(gone, [=] {
         const InNone none;
         return command<Op::cuDevicePrimaryCtxReset_v2>(device);
     });
-    return r;
 }
 
 CU cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
@@ -280,7 +285,8 @@ CU cuCtxDestroy_v2(CUcontext context) {
 }
 
 CU cuCtxPushCurrent_v2(CUcontext context) {
-    if (!context || stack.depth == depth_limit) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!context) return CUDA_ERROR_INVALID_VALUE;
+    if (stack.depth == depth_limit) return CUDA_ERROR_INVALID_CONTEXT;
     return stack.push(context);
 }
 

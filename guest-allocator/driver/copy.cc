@@ -99,6 +99,7 @@ CUresult send_inline(CUdeviceptr to, const void* from, std::size_t bytes, CUstre
 }
 
 CUresult send_staged(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
+    if (!is_there(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
     Stage stage(bytes);
     if (stage) heap::statistics.staged.add(bytes);
     if (!stage) return send_inline(to, from, bytes, stream);  // the region is full: slower, but right
@@ -133,6 +134,7 @@ CUresult fetch_inline(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
 }
 
 CUresult fetch_staged(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+    if (!is_there(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
     Stage stage(bytes);
     if (stage) heap::statistics.staged.add(bytes);
     if (!stage) return fetch_inline(to, from, bytes, stream);
@@ -236,17 +238,20 @@ CUresult copy_any(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream 
 
 using namespace barcuda::guest;
 
+// The device's side of these forms may be any memory that CUDA knows, and no other; the other side any memory.
+static bool is_known(CUdeviceptr p, std::size_t bytes) { return !p || look_at(p, bytes) != Named::refused; }
+
 CU cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
-    return copy_to_device(to, from, bytes, nullptr, Until::done);
+    return is_known(to, bytes) ? copy_to_device(to, from, bytes, nullptr, Until::done) : CUDA_ERROR_INVALID_VALUE;
 }
 CU cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
-    return copy_to_host(to, from, bytes, nullptr, Until::done);
+    return is_known(from, bytes) ? copy_to_host(to, from, bytes, nullptr, Until::done) : CUDA_ERROR_INVALID_VALUE;
 }
 CU cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream s) {
-    return copy_to_device(to, from, bytes, s, Until::reusable);
+    return is_known(to, bytes) ? copy_to_device(to, from, bytes, s, Until::reusable) : CUDA_ERROR_INVALID_VALUE;
 }
 CU cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream s) {
-    return copy_to_host(to, from, bytes, s, Until::reusable);
+    return is_known(from, bytes) ? copy_to_host(to, from, bytes, s, Until::reusable) : CUDA_ERROR_INVALID_VALUE;
 }
 CU cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) { return copy_any(to, from, bytes, nullptr, Until::done); }
 CU cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream s) {

@@ -39,46 +39,43 @@ void* look_up(const ApiSymbol& symbol, bool per_thread) {
     return look_up(twin);
 }
 
-// A name that has had other parameters in other versions means the function of the requested version. Any other name
-// means its newest symbol: it takes what the older ones took, except 32-bit addresses.
-void* find(const char* name, int version, bool per_thread, CUdriverProcAddressQueryResult& status) {
-    const auto named = [&](const ApiSymbol& s) { return !strcmp(s.name, name); };
+// What a version of CUDA means by a name, and by no symbol's: the newest symbol that it has had until then. A function
+// of a later version is there, and not sufficient; so are all twins before CUDA 7.0. What only says that it is not there
+// (unsupported.sh) is not there. Of the first versions with 32-bit addresses the later ones take all parameters.
+void* find(std::string_view name, int version, bool per_thread, CUdriverProcAddressQueryResult& status) {
+    constexpr int first_twins = 7000;
+    const auto named = [&](const ApiSymbol& s) { return s.name == name; };
     const auto first = std::find_if(std::begin(api_symbols), std::end(api_symbols), named);
     const auto last = std::find_if_not(first, std::end(api_symbols), named);
-    const bool changed = std::any_of(first, last, [](const ApiSymbol& s) { return s.form == Form::other; });
     auto meant = last;
-    while (meant != first && changed && meant[-1].since > version) --meant;
-    void* found = nullptr;
-    if (meant != first) {
-        found = look_up(meant[-1], per_thread);
-    } else if (first == last) {  // no name of the table's: a symbol, or its twin?
-        std::string_view wanted(name);
-        if (wanted.ends_with("_ptsz") || wanted.ends_with("_ptds")) {
-            wanted.remove_suffix(5);
-            per_thread = true;
-        }
-        const auto symbol = std::find_if(std::begin(api_symbols), std::end(api_symbols),
-                                         [&](const ApiSymbol& s) { return s.symbol == wanted; });
-        found = symbol == std::end(api_symbols) ? look_up(name) : look_up(*symbol, per_thread);
-    }
-    status = found                             ? CU_GET_PROC_ADDRESS_SUCCESS
-             : meant == first && first != last ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
-                                               : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    while (meant != first && meant[-1].since > version) --meant;
+    const bool early = meant != first && per_thread && meant[-1].twin != Twin::none && version < first_twins;
+    status = first == last             ? CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
+             : meant == first || early ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                                       : CU_GET_PROC_ADDRESS_SUCCESS;
+    if (status != CU_GET_PROC_ADDRESS_SUCCESS) return nullptr;
+    if (meant != last && meant->form == Form::wide) ++meant;
+    void* const found = look_up(meant[-1], per_thread);
+    if (!found) status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return found;
 }
 
 }  // namespace
 
+// As NVIDIA's driver (580): a name that is not there is no error; what cannot be asked for is.
 CU cuGetProcAddress_v2(const char* symbol, void** function, int version, cuuint64_t flags,
                        CUdriverProcAddressQueryResult* status) {
-    if (!symbol || !function) return CUDA_ERROR_INVALID_VALUE;
+    constexpr cuuint64_t known =
+        CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    if (!symbol || !function || flags & ~known || version > CUDA_VERSION) return CUDA_ERROR_INVALID_VALUE;
+    if (version < 0) version = CUDA_VERSION;  // any
     CUdriverProcAddressQueryResult found;
     *function = find(symbol, version, flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, found);
     if (!*function && barcuda::guest::logs_debug())
         barcuda::guest::log_line("cuGetProcAddress: %s of CUDA %d.%d is not there", symbol, version / 1000,
                                  version % 1000 / 10);
     if (status) *status = found;
-    return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+    return CUDA_SUCCESS;
 }
 
 CU cuGetErrorName(CUresult error, const char** text) {

@@ -60,7 +60,16 @@ Fence* ask(EventRecord& e, CUstream stream, std::uint64_t& value) {
     return nullptr;
 }
 
+// Of a record or a wait. External ones are nodes of a graph: they have no meaning in a stream that does not capture.
+CUresult check_flags(unsigned flags, CUstream stream) {
+    static_assert(CU_EVENT_RECORD_EXTERNAL == 1 && CU_EVENT_WAIT_EXTERNAL == 1);
+    if (flags & ~1u) return CUDA_ERROR_INVALID_VALUE;
+    return flags && !capturing(stream) ? CUDA_ERROR_ILLEGAL_STATE : CUDA_SUCCESS;
+}
+
 CUresult record(CUevent event, CUstream stream, unsigned flags) {
+    if (flags)
+        if (const CUresult r = check_flags(flags, stream)) return r;
     EventRecord* e = find(event);
     // The driver would refuse it, and the event's fence would have been asked for a value that another stream writes.
     if (!e || e->its_context() != context_of(stream)) return CUDA_ERROR_INVALID_HANDLE;
@@ -139,6 +148,9 @@ CU cuCtxRecordEvent(CUcontext context, CUevent event) {
 
 // To wait for an event of a capture is to join it.
 CU cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+    if (!event) return CUDA_ERROR_INVALID_HANDLE;
+    if (flags)
+        if (const CUresult r = check_flags(flags, stream)) return r;
     if (EventRecord* e = find(event)) e->awaited.store(true, std::memory_order_relaxed);
     std::unique_lock<Mutex> nobody_else;
     if (open_captures.load(std::memory_order_relaxed) > 0) nobody_else = before_capture(stream);

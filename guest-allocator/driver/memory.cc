@@ -47,7 +47,13 @@ CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return put(unsigned{0});
         case CU_POINTER_ATTRIBUTE_BUFFER_ID: return put(reinterpret_cast<unsigned long long>(known));
-        default: return CUDA_ERROR_NOT_SUPPORTED;
+        case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return put(CUmemoryPool{});
+        case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return put(reinterpret_cast<unsigned long long>(known));
+        case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return put(unsigned{CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE});
+        case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return put(reinterpret_cast<CUdeviceptr>(known));
+        case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: return put(f.bytes);
+        case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return put(unsigned{0});
+        default: return CUDA_ERROR_INVALID_VALUE;
     }
 }
 
@@ -76,6 +82,18 @@ CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr p) 
         }
         const unsigned flags = with_device(m.flags, device_of(m.context));
         return host_attribute(data, attribute, memory, {heap::Kind::pinned, m.base, m.bytes, flags, m.base});
+    }
+    if (attribute < CU_POINTER_ATTRIBUTE_CONTEXT || attribute > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE ||
+        attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED) {
+        memset(data, 0, 4);
+        return is_there(p, 1) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    }
+    if (!is_there(p, 1)) return CUDA_ERROR_INVALID_VALUE;
+    if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS) {
+        memset(data, 0, sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS));
+        return CUDA_SUCCESS;
     }
     std::uint64_t value = 0;  // no other device reaches the GPU's memory from a guest
     if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) {
@@ -156,7 +174,8 @@ CU cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr p) {
 CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (flags & ~15u) return CUDA_ERROR_INVALID_VALUE;  // PORTABLE, DEVICEMAP, IOMEMORY, READ_ONLY
-    if (flags & CU_MEMHOSTREGISTER_IOMEMORY) return CUDA_ERROR_NOT_SUPPORTED;  // another device's: not the host's
+    if (flags & CU_MEMHOSTREGISTER_IOMEMORY) return CUDA_ERROR_INVALID_VALUE;  // another device's: a guest has none
+    if (is_device(p) || heap::find(p).kind == heap::Kind::pinned) return CUDA_ERROR_INVALID_VALUE;  // CUDA's own
     if (flags & CU_MEMHOSTREGISTER_READ_ONLY) {
         CUdevice device;
         int can = 0;
@@ -169,6 +188,8 @@ CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
 CU cuMemHostUnregister(void* p) {
     const heap::Found f = heap::find(p);
     if (f.kind == heap::Kind::registered) wait_for_devices();
+    else if (f.kind == heap::Kind::pinned || (is_device(p) && is_there(reinterpret_cast<std::uint64_t>(p), 1)))
+        return CUDA_ERROR_INVALID_VALUE;  // memory that is CUDA's by itself
     return static_cast<CUresult>(heap::unregister_host(p));
 }
 
@@ -202,6 +223,7 @@ CU cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void*
     for (unsigned i = 0; i < count; ++i) {
         if (!data[i]) return CUDA_ERROR_INVALID_VALUE;
         if (attribute_of(data[i], attributes[i], p) == CUDA_SUCCESS) continue;
+        if (attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE) continue;  // as NVIDIA's driver leaves it
         memset(data[i], 0, attribute_bytes(attributes[i]));
         if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) *static_cast<int*>(data[i]) = -2;
     }

@@ -16,7 +16,8 @@
 
 // It did not say why.
 OLDER(get_proc_address, "cuGetProcAddress", (const char* symbol, void** function, int version, cuuint64_t flags)) {
-    return cuGetProcAddress(symbol, function, version, flags, nullptr);
+    const CUresult r = cuGetProcAddress(symbol, function, version, flags, nullptr);
+    return r == CUDA_SUCCESS && !*function ? CUDA_ERROR_NOT_FOUND : r;  // it had no status to say so
 }
 
 // ---- devices and contexts: what was replaced, and is still called

@@ -25,7 +25,7 @@ CUresult side_of(CUmemorytype type, const void* host, CUdeviceptr device, std::s
     }
     if (!side.start) return CUDA_ERROR_INVALID_VALUE;
     const bool one_row = c.Height == 1 && c.Depth == 1 && y == 0 && z == 0;
-    if (!one_row && pitch < x + c.WidthInBytes) return CUDA_ERROR_INVALID_VALUE;
+    if (!(one_row && pitch == 0) && pitch < x + c.WidthInBytes) return CUDA_ERROR_INVALID_VALUE;
     if ((c.Depth > 1 || z) && rows < y + c.Height) return CUDA_ERROR_INVALID_VALUE;
     if (one_row && side.pitch == 0) side.pitch = x + c.WidthInBytes;
     if (side.rows == 0) side.rows = y + c.Height;

@@ -129,7 +129,7 @@ cudaError_t runtime_copy(const CUDA_MEMCPY3D& d, cudaMemcpy3DParms* p) {
 cudaError_t rows(Pointer to, Pointer from, std::size_t width, std::size_t height, cudaMemcpyKind kind, Stream stream) {
     Sides sides;
     if (cudaError_t error = sides_of(kind, &sides)) return record(error);
-    if ((!to.array && to.pitch < width) || (!from.array && from.pitch < width))
+    if (height > 1 && ((!to.array && to.pitch < width) || (!from.array && from.pitch < width)))
         return record(cudaErrorInvalidPitchValue);
     CUDA_MEMCPY2D copy = {};
     source(&copy, from, sides.source);

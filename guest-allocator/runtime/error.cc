@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 #include <string_view>
 
 #include "guest-allocator/runtime/runtime.h"
@@ -74,7 +75,7 @@ constexpr ErrorText error_texts[] = {
     OWN(cudaErrorMemoryValueTooLarge, "memory size or pointer value too large to fit in 32 bit"),
     SAME(cudaErrorStubLibrary),
     OWN(cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version"),
-    OWN(cudaErrorCallRequiresNewerDriver, "API call is not supported in the installed CUDA driver"),
+    SAME(cudaErrorCallRequiresNewerDriver),
     OWN(cudaErrorInvalidSurface, "invalid surface reference"),
     OWN(cudaErrorDuplicateVariableName, "duplicate global variable looked up by string name"),
     OWN(cudaErrorDuplicateTextureName, "duplicate texture looked up by string name"),
@@ -163,8 +164,7 @@ constexpr ErrorText error_texts[] = {
     SAME(cudaErrorMpsMaxClientsReached),
     SAME(cudaErrorMpsMaxConnectionsReached),
     SAME(cudaErrorMpsClientTerminated),
-    OWN(cudaErrorCdpNotSupported,
-        "is using CUDA Dynamic Parallelism, but the current configuration, like MPS, does not support it"),
+    SAME(cudaErrorCdpNotSupported),
     SAME(cudaErrorCdpVersionMismatch),
     SAME(cudaErrorStreamCaptureUnsupported),
     SAME(cudaErrorStreamCaptureInvalidated),
@@ -177,13 +177,11 @@ constexpr ErrorText error_texts[] = {
     SAME(cudaErrorStreamCaptureWrongThread),
     SAME(cudaErrorTimeout),
     SAME(cudaErrorGraphExecUpdateFailure),
-    OWN(cudaErrorExternalDevice, "an async error has occured in external entity outside of CUDA"),
-    OWN(cudaErrorInvalidClusterSize, "a kernel launch error has occurred due to cluster misconfiguration"),
-    OWN(cudaErrorFunctionNotLoaded,
-        "the function handle is not loaded when calling an API that requires a loaded function"),
-    OWN(cudaErrorInvalidResourceType, "one or more resources passed in are not valid resource types for the operation"),
-    OWN(cudaErrorInvalidResourceConfiguration,
-        "one or more resources are insufficient or non-applicable for the operation"),
+    SAME(cudaErrorExternalDevice),
+    SAME(cudaErrorInvalidClusterSize),
+    SAME(cudaErrorFunctionNotLoaded),
+    SAME(cudaErrorInvalidResourceType),
+    SAME(cudaErrorInvalidResourceConfiguration),
     SAME(cudaErrorUnknown),
     OWN(cudaErrorApiFailureBase, "api failure base"),
 };
@@ -194,28 +192,6 @@ const ErrorText* find(cudaError_t error) {
     auto row = std::lower_bound(std::begin(error_texts), std::end(error_texts), error,
                                 [](const ErrorText& text, cudaError_t key) { return text.error < key; });
     return row != std::end(error_texts) && row->error == error ? row : nullptr;
-}
-
-// The context is dead, and every further call will say so again.
-bool sticky(cudaError_t error) {
-    switch (error) {
-        case cudaErrorECCUncorrectable:
-        case cudaErrorNvlinkUncorrectable:
-        case cudaErrorContained:
-        case cudaErrorIllegalAddress:
-        case cudaErrorLaunchTimeout:
-        case cudaErrorAssert:
-        case cudaErrorHardwareStackError:
-        case cudaErrorIllegalInstruction:
-        case cudaErrorMisalignedAddress:
-        case cudaErrorInvalidAddressSpace:
-        case cudaErrorInvalidPc:
-        case cudaErrorLaunchFailure:
-        case cudaErrorTensorMemoryLeak:
-        case cudaErrorMpsClientTerminated:
-        case cudaErrorExternalDevice: return true;
-        default: return false;
-    }
 }
 
 }  // namespace
@@ -247,11 +223,8 @@ cudaError_t record_unsupported() { return record(cudaErrorNotSupported); }
 
 using namespace barcuda::runtime;
 
-API cudaGetLastError() {
-    cudaError_t error = thread.error;
-    if (!sticky(error)) thread.error = cudaSuccess;
-    return error;
-}
+// An error that stays is the context's: the next call brings it back.
+API cudaGetLastError() { return std::exchange(thread.error, cudaSuccess); }
 
 API cudaPeekAtLastError() { return thread.error; }
 

@@ -56,11 +56,12 @@ API cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned
     *function = nullptr;
     if (CUresult result = init()) return record(result);
     CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    CUresult result = cuGetProcAddress(name, function, static_cast<int>(version), flags, &found);
+    if (version > static_cast<unsigned>(CUDA_VERSION)) return record(cudaErrorInvalidValue);
+    const CUresult result = cuGetProcAddress(name, function, static_cast<int>(version), flags, &found);
+    if (result == CUDA_ERROR_NOT_FOUND) *function = nullptr;  // of a driver that calls it an error
+    else if (result != CUDA_SUCCESS) return record(result);
     if (status) *status = static_cast<cudaDriverEntryPointQueryResult>(found);
-    bool answered = found != CU_GET_PROC_ADDRESS_SUCCESS && (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_FOUND);
-    if (answered) return status ? cudaSuccess : record(cudaErrorSymbolNotFound);
-    return record(result);
+    return cudaSuccess;
 }
 
 API cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags,

@@ -33,7 +33,7 @@ API cudaMalloc(void** memory, size_t size) {
     return allocate(memory, size, [&] { return call(cuMemAlloc, memory, size); });
 }
 
-API cudaFree(void* memory) { return memory ? call(cuMemFree, memory) : record(ready()); }
+API cudaFree(void* memory) { return call(cuMemFree, memory); }
 
 API cudaMallocPitch(void** memory, size_t* pitch, size_t width, size_t height) {
     if (!memory || !pitch) return record(cudaErrorInvalidValue);

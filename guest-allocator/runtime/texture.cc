@@ -118,8 +118,15 @@ cudaError_t sensible(const CUDA_RESOURCE_DESC& resource, const cudaTextureDesc& 
     CUarray_format format = CU_AD_FORMAT_FLOAT;
     if (resource.resType == CU_RESOURCE_TYPE_LINEAR) format = resource.res.linear.format;
     if (resource.resType == CU_RESOURCE_TYPE_PITCH2D) format = resource.res.pitch2D.format;
-    bool wide = format == CU_AD_FORMAT_UNSIGNED_INT32 || format == CU_AD_FORMAT_SIGNED_INT32;
-    if (wide && texture.readMode == cudaReadModeNormalizedFloat) return cudaErrorInvalidNormSetting;
+    CUDA_ARRAY3D_DESCRIPTOR array{};
+    if (resource.resType == CU_RESOURCE_TYPE_ARRAY &&
+        cuArray3DGetDescriptor(&array, resource.res.array.hArray) == CUDA_SUCCESS)
+        format = array.Format;
+    const bool wide_integer = format == CU_AD_FORMAT_UNSIGNED_INT32 || format == CU_AD_FORMAT_SIGNED_INT32;
+    if (wide_integer && texture.filterMode == cudaFilterModeLinear) return cudaErrorInvalidFilterSetting;
+    const bool wide = wide_integer || format == CU_AD_FORMAT_FLOAT;
+    const bool known = resource.resType != CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+    if (wide && known && texture.readMode == cudaReadModeNormalizedFloat) return cudaErrorInvalidNormSetting;
     return cudaSuccess;
 }
 

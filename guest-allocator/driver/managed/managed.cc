@@ -94,6 +94,11 @@ bool find(std::uintptr_t address, Found& out) noexcept {
     return true;
 }
 
+Extent extent_of(std::uint64_t address) noexcept {
+    Found found{};
+    return find(address, found) ? Extent{reinterpret_cast<std::uint64_t>(found.base), found.bytes} : Extent{0, 0};
+}
+
 void forget_pinned(std::uintptr_t address) noexcept {
     std::lock_guard lock(state().mutex);
     state().allocations.remove(address);

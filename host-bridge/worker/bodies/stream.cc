@@ -59,12 +59,13 @@ BODY(cuEventSynchronize)(CUevent event) {
     return r == CUDA_SUCCESS ? driver().cuEventSynchronize(event) : r;
 }
 
+// To a stream an attribute of launches alone is none.
 BODY(cuStreamGetAttribute)(CUstream stream, CUlaunchAttributeID id, CUlaunchAttributeValue* value) {
-    if (CUresult r = admitted(id, nullptr); r != CUDA_SUCCESS) return r;
+    if (admitted(id, nullptr) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
     return driver().cuStreamGetAttribute(stream, id, value);
 }
 BODY(cuStreamSetAttribute)(CUstream stream, CUlaunchAttributeID id, const CUlaunchAttributeValue* value) {
-    if (CUresult r = admitted(id, value); r != CUDA_SUCCESS) return r;
+    if (admitted(id, value) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
     return driver().cuStreamSetAttribute(stream, id, value);
 }
 
