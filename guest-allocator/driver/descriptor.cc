@@ -21,6 +21,7 @@
 #include "base/os/out_of_the_way.h"
 #include "base/os/thread.h"
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed.h"
 #include "shm-device/queue/wire.h"
@@ -184,6 +185,7 @@ CU cuMemRelease(CUmemGenericAllocationHandle memory) {
 }
 
 CU cuMemGetInfo_v2(size_t* free, size_t* total) {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     descriptors::collect();
     return command<Op::cuMemGetInfo_v2>(free, total);
 }

@@ -70,6 +70,7 @@ CUresult check_flags(unsigned flags, CUstream stream) {
 CUresult record(CUevent event, CUstream stream, unsigned flags) {
     if (flags)
         if (const CUresult r = check_flags(flags, stream)) return r;
+    if (!current_context() && !real(stream)) return CUDA_ERROR_INVALID_CONTEXT;
     EventRecord* e = find(event);
     // The driver would refuse it, and the event's fence would have been asked for a value that another stream writes.
     if (!e || e->its_context() != context_of(stream)) return CUDA_ERROR_INVALID_HANDLE;
@@ -148,6 +149,7 @@ CU cuCtxRecordEvent(CUcontext context, CUevent event) {
 
 // To wait for an event of a capture is to join it.
 CU cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+    if (!current_context() && !real(stream)) return CUDA_ERROR_INVALID_CONTEXT;
     if (!event) return CUDA_ERROR_INVALID_HANDLE;
     if (flags)
         if (const CUresult r = check_flags(flags, stream)) return r;

@@ -12,6 +12,7 @@ namespace barcuda::guest {
 namespace {
 
 template <Op op, class... Rest> CUresult fill(CUdeviceptr to, Rest... rest) {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     const CUresult r = command<op>(to, rest..., CUstream{});
     return r == CUDA_SUCCESS && !is_device(to) ? wait_for(nullptr) : r;
 }

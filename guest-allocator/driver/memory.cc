@@ -2,6 +2,7 @@
 // memory.cc: host memory and what pointers are. Pinned memory comes from the heap and never leaves the guest's hands:
 // host address = device address, so there is nothing to ask the worker. Registered memory outside the region has two.
 #include <string.h>
+#include <sys/mman.h>
 
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/context.h"
@@ -17,6 +18,13 @@ namespace {
 
 bool reachable_host(heap::Kind kind) { return kind != heap::Kind::outside; }
 
+// Whether each page of it is the program's. Asynchronous, msync() looks and does nothing.
+bool is_mapped(const void* p, std::size_t bytes) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(p) & ~std::uintptr_t{4095};
+    const auto end = reinterpret_cast<std::uintptr_t>(p) + bytes;
+    return end > begin && msync(reinterpret_cast<void*>(begin), end - begin, MS_ASYNC) == 0;
+}
+
 // Attributes of memory in the region (or elsewhere in this process), and of managed memory, answered here.
 CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p, const heap::Found& f) {
     const bool pinned = f.kind == heap::Kind::pinned || f.kind == heap::Kind::registered;
@@ -30,7 +38,7 @@ CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p
         return CUDA_SUCCESS;
     };
     // CUDA does not know plain malloc memory, in the region or elsewhere.
-    if (!pinned && attribute != CU_POINTER_ATTRIBUTE_IS_MANAGED) return CUDA_ERROR_INVALID_VALUE;
+    if (!pinned) return CUDA_ERROR_INVALID_VALUE;
     switch (attribute) {
         case CU_POINTER_ATTRIBUTE_CONTEXT: return put(context_on(device_in(f.flags)));
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -47,6 +55,10 @@ CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return put(unsigned{0});
         case CU_POINTER_ATTRIBUTE_BUFFER_ID: return put(reinterpret_cast<unsigned long long>(known));
+        case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return put(std::uint64_t{0});
+        case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+            memset(data, 0, sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS));
+            return CUDA_ERROR_INVALID_VALUE;
         case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return put(CUmemoryPool{});
         case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return put(reinterpret_cast<unsigned long long>(known));
         case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return put(unsigned{CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE});
@@ -84,15 +96,19 @@ CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr p) 
         return host_attribute(data, attribute, memory, {heap::Kind::pinned, m.base, m.bytes, flags, m.base});
     }
     if (attribute < CU_POINTER_ATTRIBUTE_CONTEXT || attribute > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE ||
-        attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+        !is_there(p, 1))
         return CUDA_ERROR_INVALID_VALUE;
-    if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED) {
-        memset(data, 0, 4);
-        return is_there(p, 1) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER) {
+        memset(data, 0, sizeof(void*));
+        return CUDA_ERROR_INVALID_VALUE;
     }
-    if (!is_there(p, 1)) return CUDA_ERROR_INVALID_VALUE;
     if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS) {
         memset(data, 0, sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS));
+        return CUDA_SUCCESS;
+    }
+    if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) {
+        constexpr unsigned type = CU_MEMORYTYPE_DEVICE;
+        memcpy(data, &type, sizeof type);
         return CUDA_SUCCESS;
     }
     std::uint64_t value = 0;  // no other device reaches the GPU's memory from a guest
@@ -164,6 +180,7 @@ CU cuIpcCloseMemHandle(CUdeviceptr p) {
 }
 
 CU cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr p) {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     managed::Found m;
     if (!managed::find(p, m)) return command<Op::cuMemGetAddressRange_v2>(base, bytes, p);
     if (base) *base = reinterpret_cast<CUdeviceptr>(m.base);
@@ -176,6 +193,9 @@ CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
     if (flags & ~15u) return CUDA_ERROR_INVALID_VALUE;  // PORTABLE, DEVICEMAP, IOMEMORY, READ_ONLY
     if (flags & CU_MEMHOSTREGISTER_IOMEMORY) return CUDA_ERROR_INVALID_VALUE;  // another device's: a guest has none
     if (is_device(p) || heap::find(p).kind == heap::Kind::pinned) return CUDA_ERROR_INVALID_VALUE;  // CUDA's own
+    constexpr unsigned bits_of_a_program = 47;
+    if (reinterpret_cast<std::uintptr_t>(p) >> bits_of_a_program) return CUDA_ERROR_NOT_SUPPORTED;
+    if (p && bytes && !is_mapped(p, bytes)) return CUDA_ERROR_INVALID_VALUE;
     if (flags & CU_MEMHOSTREGISTER_READ_ONLY) {
         CUdevice device;
         int can = 0;
@@ -194,6 +214,7 @@ CU cuMemHostUnregister(void* p) {
 }
 
 CU cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* p, unsigned flags) {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!out || !p || flags) return CUDA_ERROR_INVALID_VALUE;
     const heap::Found f = heap::find(p);
     if (!reachable_host(f.kind) || f.kind == heap::Kind::pageable) return CUDA_ERROR_INVALID_VALUE;
@@ -205,6 +226,7 @@ CU cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* p, unsigned flags) {
 }
 
 CU cuMemHostGetFlags(unsigned* flags, void* p) {
+    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!flags || !p) return CUDA_ERROR_INVALID_VALUE;
     const heap::Found f = heap::find(p);
     if (f.kind != heap::Kind::pinned && f.kind != heap::Kind::registered) return CUDA_ERROR_INVALID_VALUE;

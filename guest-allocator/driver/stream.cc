@@ -350,6 +350,7 @@ CU cuStreamDestroy_v2(CUstream stream) {
 CU cuStreamSynchronize(CUstream stream) { return current_context() ? wait_for(stream) : CUDA_ERROR_INVALID_CONTEXT; }
 
 CU cuStreamQuery(CUstream stream) {
+    if (!current_context() && !real(stream)) return CUDA_ERROR_INVALID_CONTEXT;
     // The driver may take a stream for busy for a moment longer than the fence that a wait has seen.
     const CUcontext context = Client::current() ? context_of(stream) : nullptr;
     const bool idle = context && (idle_since_wait(stream) || !gpu_busy(context));

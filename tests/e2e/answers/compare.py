@@ -4,7 +4,7 @@
 of those that differ and are not in the table of allowed.tsv; with --show GROUP the questions of a group, one a line.
 
 A line of allowed.tsv is a regular expression of questions, another of native's answers, one of ours (each of the whole text; empty: any), and the
-reason. Questions with hw/ in their names are about the hardware: they count only where NATIVE and OURS are answers of a GPU."""
+reason; one that begins with "software GPU:" holds for no GPU. Questions with hw/ in their names are about the hardware: they count only where NATIVE and OURS are answers of a GPU."""
 import argparse
 import collections
 import re
@@ -29,6 +29,10 @@ class Allowance:
     ours: re.Pattern
     reason: str
     used: int = 0
+
+    @property
+    def of_the_software_gpu(self):
+        return self.reason.startswith("software GPU:")
 
     def covers(self, question, native, ours):
         return all(pattern.fullmatch(text) for pattern, text in ((self.question, question), (self.native, native), (self.ours, ours)))
@@ -66,7 +70,7 @@ def compare(native, ours, table, hardware):
         heard = ours.get(question, "(not asked)")
         if heard == answer:
             continue
-        allowance = next((one for one in table if one.covers(question, answer, heard)), None)
+        allowance = next((one for one in table if not (hardware and one.of_the_software_gpu) and one.covers(question, answer, heard)), None)
         if allowance:
             allowance.used += 1
         differing.append((question, answer, heard, allowance))
