@@ -243,6 +243,14 @@ void Patience::look_for_host(Client& client) noexcept {
     note_looks(client, 1);
     client.queue().look();
     constexpr unsigned long_silent = 100, long_unanswered = 50;
+    // A bridge that leaves its clients paused, and ends none of them, has written them to a disk.
+    const auto is_suspended = [&client] {
+        return observe(client.status().paused) != BARCUDA_PAUSED_NO && client.region_.left();
+    };
+    if (is_suspended()) {
+        silent_ = 0;  // the next bridge has ten seconds of its own
+        return;
+    }
     const std::uint64_t now = client.region_.heartbeat();
     silent_ = now == heartbeat_ ? silent_ + 1 : 0;
     heartbeat_ = now;
@@ -250,8 +258,7 @@ void Patience::look_for_host(Client& client) noexcept {
     // not served yet loses less, and waits less.
     const bool new_here = observe(client.status().state) == BARCUDA_STATE_NEW;
     if (client.region_.served() && silent_ < (new_here ? long_unanswered : long_silent)) return;
-    // A bridge that leaves its clients paused, and ends none of them, has written them to a disk.
-    if (observe(client.status().paused) != BARCUDA_PAUSED_NO && client.region_.left()) return;
+    if (is_suspended()) return;  // just now
     end_session(client.status(), BARCUDA_STATE_GONE, CUDA_ERROR_DEVICE_UNAVAILABLE,
                 "the bridge does not answer any more (it was killed, or its host has stopped)");
 }

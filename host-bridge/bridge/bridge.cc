@@ -266,7 +266,7 @@ Failure Bridge::wake() {
             const Carrier::Returned result = desks.carrier.returned(client, why);
             if (result == Carrier::Returned::failed) return failed(slot, why);
             if (client.worker->has_gone()) return failed(slot, "its new worker has ended");
-            if (result == Carrier::Returned::able && desks.pauses.state(slot) == Paused::held) missing.erase(slot);
+            if (result == Carrier::Returned::able && desks.pauses.is_held(slot)) missing.erase(slot);
         }
     }
     // From here on the set is not needed any more, and cannot be woken in this file again.

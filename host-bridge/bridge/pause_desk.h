@@ -63,6 +63,8 @@ class PauseDesk {
 
     Paused state(std::uint32_t slot) const { return pausing_.state(slot); }
     bool returns(std::uint32_t slot) const { return pausing_.returns(slot); }
+    // And its worker has said so: it can be told something else.
+    bool is_held(std::uint32_t slot) const { return state(slot) == Paused::held && !pausing_.is_busy(slot); }
     std::optional<Clock::time_point> since(std::uint32_t slot) const { return pausing_.since(slot); }
 
   private:

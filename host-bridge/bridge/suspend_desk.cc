@@ -52,7 +52,7 @@ Failure SuspendDesk::begin(Clock::time_point now) {
 Failure SuspendDesk::freeze(std::vector<File>& files) {
     std::int64_t running = -1;
     clients_.each([&](const Client& client) {
-        if (client.is_served() && pauses_.state(client.slot()) != Paused::held) running = client.slot();
+        if (client.is_served() && !pauses_.is_held(client.slot())) running = client.slot();
     });
     if (Failure failure = suspending_.freeze(running)) return failure;
     clients_.each([](Client& client) {

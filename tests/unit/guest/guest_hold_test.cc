@@ -240,6 +240,8 @@ TEST(GuestHold, AClientThatWasWrittenToADiskWaitsUntilABridgeIsThereAgain) {
         for (int looks = 0; looks < 300; ++looks) guest::PatienceTest::look(patience);
         EXPECT_EQ(guest::Client::current()->status().state, BARCUDA_STATE_READY);
         publish(header.bridge_pid, bridge);
+        guest::PatienceTest::look(patience);  // before it has beaten
+        EXPECT_EQ(guest::Client::current()->status().state, BARCUDA_STATE_READY);
         publish(guest::Client::current()->status().paused, static_cast<std::uint32_t>(BARCUDA_PAUSED_NO));
         EXPECT_EQ(Obstacle::none, host.order(Paused::running));
         Lane lane(program.step, 5);
