@@ -68,6 +68,36 @@ Code::~Code() {
 
 // ---- globals --------------------------------------------------------------------------------------------------------
 
+namespace {
+
+// Variables lie where their code has them in every process: a program may go on in another one, and its memory is full
+// of addresses. Behind what the system maps by itself, and below the window of device memory (driver.h).
+constexpr std::uintptr_t variables_begin = 0x2d0000000000, variables_unit = 1 << 20, variables_places = 1 << 20;
+
+std::uintptr_t place_of_variables(const ast::Module& ast, Space which) {
+    std::uint64_t hash = which == Space::constant ? 2 : 1;
+    const auto add = [&](std::string_view name) {
+        for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+        hash = (hash ^ name.size()) * 0x100000001b3;
+    };
+    for (const auto& v : ast.variables) add(v.name);
+    for (const auto& f : ast.functions) add(f.name);
+    return variables_begin + (hash >> 20) % variables_places * variables_unit;
+}
+
+// The same code may be loaded more than once.
+void* map_variables(std::uintptr_t place, std::size_t bytes) {
+    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    for (unsigned copies = 0; copies < 64; ++copies, place += variables_unit) {
+        void* const at =
+            mmap(reinterpret_cast<void*>(place), bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, -1, 0);
+        if (at != MAP_FAILED) return at;
+    }
+    return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+}
+
+}  // namespace
+
 void Code::allocate(Memory& memory, Space which, const Program* shared) {
     if (shared)
         for (const GlobalInfo& there : shared->globals())
@@ -88,7 +118,7 @@ void Code::allocate(Memory& memory, Space which, const Program* shared) {
     }
     if (total == 0) total = offsets.empty() ? 0 : 1;
     if (total == 0) return;
-    void* const at = mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const at = map_variables(place_of_variables(ast_, which), total);
     if (at == MAP_FAILED)
         throw Error{CUDA_ERROR_OUT_OF_MEMORY, "no memory for " + std::to_string(total) + " bytes of module variables"};
     memory = {static_cast<std::byte*>(at), total};
