@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "host-bridge/worker/array_bytes.h"
 #include "host-bridge/worker/births/variables.h"
 #include "host-bridge/worker/execute.h"
 
@@ -79,6 +80,8 @@ std::vector<Hindrance> hindrances(Session& session) {
     }
     for (const auto& [why, rows] : refused)
         all.push_back({fmt::format("{}, by {}", why->what, rows), std::string(why->cure)});
+    if (std::string array = unreadable_array(session); !array.empty())
+        all.push_back({std::move(array), "free it; other arrays, and textures of linear memory, are carried"});
     return all.empty() ? in_code(session) : all;
 }
 

@@ -3,6 +3,10 @@
 
 #include <sys/mman.h>
 
+#include <cstring>
+
+#include "host-bridge/worker/memory/layer.h"
+
 namespace barcuda {
 
 // Memory that the program maps by itself belongs to no context: any one of its device does.
@@ -33,8 +37,16 @@ CUresult ClientCopies::enter(std::uint64_t device) {
 }
 
 CUresult ClientCopies::to_host(std::byte* host, std::uint64_t device, std::uint64_t bytes) {
-    const CUresult r = enter(device);
-    return r == CUDA_SUCCESS ? copies_.to_host(host, device, bytes) : r;
+    for (std::uint64_t done = 0; done < bytes;) {
+        const std::byte* aside = nullptr;
+        const std::uint64_t its = find_contents(device + done, bytes - done, aside);
+        CUresult r = aside ? CUDA_SUCCESS : enter(device + done);
+        if (aside) std::memcpy(host + done, aside, its);
+        else if (r == CUDA_SUCCESS) r = copies_.to_host(host + done, device + done, its);
+        if (r != CUDA_SUCCESS) return r;
+        done += its;
+    }
+    return CUDA_SUCCESS;
 }
 CUresult ClientCopies::to_device(std::uint64_t device, const std::byte* host, std::uint64_t bytes) {
     const CUresult r = enter(device);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // client_copies.h: copies from and to a client's memory, each in the context that has the memory, and the host memory
-// for them.
+// for them. What is in the store comes from there, and stays there.
 #pragma once
 #include <span>
 

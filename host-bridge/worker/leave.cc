@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "host-bridge/worker/array_bytes.h"
 #include "host-bridge/worker/carried_format.h"
 #include "host-bridge/worker/client_copies.h"
 #include "host-bridge/worker/memory_bytes.h"
@@ -62,7 +63,7 @@ void answer(CarryPlace& place, std::uint32_t order, const Hindrance& hindrance) 
 
 void Leave::look() {
     const std::uint32_t order = observe(place_.order);
-    if (order == seen_) return;
+    if (order == seen_ || session_.print_search().looks()) return;  // a thread looks through code yet
     seen_ = order;
     rests_ = true;
     BridgeLink::Parts parts;
@@ -94,7 +95,7 @@ Hindrance Leave::check() {
     return all;
 }
 
-Hindrance Leave::write(const BridgeLink::Parts& parts) {
+Hindrance Leave::write(BridgeLink::Parts& parts) {
     if (Hindrance hindrance = check(); !hindrance.what.empty()) return hindrance;
     const auto state = take_state(reader_, supply_, session_);
     if (!state) return {"a command of it, or a function of the program, is under way", try_again};
@@ -102,7 +103,9 @@ Hindrance Leave::write(const BridgeLink::Parts& parts) {
     all.queue = state->queue;
     all.supply = state->supply;
     all.extents = session_.extents().all();
-    const auto part = [&](Which which) -> const File& { return parts[static_cast<std::size_t>(which)]; };
+    // A reader may read one part to its end before the next.
+    const auto part = [&](Which which) -> File& { return parts[static_cast<std::size_t>(which)]; };
+    const auto close = [&](Which which) { part(which) = File(); };
     const auto writer = [&](Which which, std::uint64_t& count) {
         return [&, which](std::span<const std::byte> bytes) {
             Failure failure = write_all(part(which), bytes, carrying::name_of(which));
@@ -112,17 +115,21 @@ Hindrance Leave::write(const BridgeLink::Parts& parts) {
     };
     for (std::uint64_t* const count : {&place_.births, &place_.code, &place_.memory}) publish(*count, std::uint64_t{0});
     Failure failure = writer(Which::births, place_.births)(written(all));
+    close(Which::births);
     const auto write_code = writer(Which::code, place_.code);
     for (const CodeStore::Ref& image : code_of(all)) {
         if (failure) break;
         const auto bytes = image->map();
         failure = bytes ? write_code({bytes.get(), image->bytes}) : Failure("its code cannot be read");
     }
+    close(Which::code);
     if (!failure) {
         const CopyRoom room(session_.driver());
         if (room.all().empty()) return {"its worker has no memory for the copies", try_again};
         ClientCopies copies(session_);
-        failure = save_memory(session_.births().memory(), copies, room.all(), writer(Which::memory, place_.memory));
+        const auto write_memory = writer(Which::memory, place_.memory);
+        failure = save_memory(session_.births().memory(), copies, room.all(), write_memory);
+        if (!failure) failure = save_arrays(session_, room.all(), write_memory);
     }
     return {failure.text(), ""};
 }

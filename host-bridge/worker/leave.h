@@ -34,7 +34,7 @@ class Leave {
 
   private:
     Hindrance check();
-    Hindrance write(const BridgeLink::Parts& parts);
+    Hindrance write(BridgeLink::Parts& parts);
 
     Session& session_;
     ChannelReader& reader_;

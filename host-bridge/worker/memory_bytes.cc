@@ -35,42 +35,60 @@ template <class F> Failure each_piece(std::span<const Birth::Made> memory, std::
 
 }  // namespace
 
+Failure save_piece(std::uint64_t name, std::span<const std::byte> piece, const WriteBytes& write) {
+    const bool zeros = all_zeros(piece);
+    const PieceHead head{name, piece.size(), zeros ? 0 : content_hash(piece), zeros ? 0 : piece.size()};
+    if (Failure f = write(std::as_bytes(std::span(&head, 1)))) return f;
+    return zeros ? Failure() : write(piece);
+}
+
+Failure load_piece(std::uint64_t name, std::span<std::byte> piece, const ReadBytes& read) {
+    PieceHead head;
+    if (Failure f = read(std::as_writable_bytes(std::span(&head, 1)))) return f;
+    if (head.address != name || head.bytes != piece.size() || (head.follow != 0 && head.follow != piece.size()))
+        return fmt::format("there are {} bytes of memory at {:#x} in place of {} at {:#x}", head.bytes, head.address,
+                           piece.size(), name);
+    if (head.follow == 0) {
+        std::ranges::fill(piece, std::byte{});
+        return {};
+    }
+    if (Failure f = read(piece)) return f;
+    return content_hash(piece) == head.hash ? Failure()
+                                            : Failure(fmt::format("the bytes of memory at {:#x} are damaged", name));
+}
+
+Failure save_end(const WriteBytes& write) {
+    const PieceHead end;
+    return write(std::as_bytes(std::span(&end, 1)));
+}
+
+Failure load_end(const ReadBytes& read) {
+    PieceHead head;
+    if (Failure f = read(std::as_writable_bytes(std::span(&head, 1)))) return f;
+    return head.bytes == 0 ? Failure() : Failure("there is more memory than the client has");
+}
+
 Failure save_memory(std::span<const Birth::Made> memory, Copies& copies, std::span<std::byte> room,
                     const WriteBytes& write) {
-    const auto write_head = [&](const PieceHead& head) { return write(std::as_bytes(std::span(&head, 1))); };
     Failure failure = each_piece(memory, room.size(), [&](std::uint64_t address, std::uint64_t bytes) -> Failure {
         CUresult r = copies.to_host(room.data(), address, bytes);
         if (const CUresult finished = copies.finish(); r == CUDA_SUCCESS) r = finished;
         if (Failure f = said(r, "from", address)) return f;
-        const auto piece = room.first(bytes);
-        const bool zeros = all_zeros(piece);
-        if (Failure f = write_head({address, bytes, zeros ? 0 : content_hash(piece), zeros ? 0 : bytes})) return f;
-        return zeros ? Failure() : write(piece);
+        return save_piece(address, room.first(bytes), write);
     });
-    return failure ? std::move(failure) : write_head({});
+    return failure ? std::move(failure) : save_end(write);
 }
 
 Failure load_memory(std::span<const Birth::Made> memory, Copies& copies, std::span<std::byte> room,
                     const ReadBytes& read) {
-    PieceHead head;
-    const auto read_head = [&] { return read(std::as_writable_bytes(std::span(&head, 1))); };
     Failure failure = each_piece(memory, room.size(), [&](std::uint64_t address, std::uint64_t bytes) -> Failure {
-        if (Failure f = read_head()) return f;
-        if (head.address != address || head.bytes != bytes || (head.follow != 0 && head.follow != bytes))
-            return fmt::format("there are {} bytes of memory at {:#x} in place of {} at {:#x}", head.bytes,
-                               head.address, bytes, address);
         const auto piece = room.first(bytes);
-        if (head.follow == 0) std::ranges::fill(piece, std::byte{});
-        else if (Failure f = read(piece)) return f;
-        else if (content_hash(piece) != head.hash)
-            return fmt::format("the bytes of memory at {:#x} are damaged", address);
+        if (Failure f = load_piece(address, piece, read)) return f;
         CUresult r = copies.to_device(address, piece.data(), bytes);
         if (const CUresult finished = copies.finish(); r == CUDA_SUCCESS) r = finished;
         return said(r, "to", address);
     });
-    if (failure) return failure;
-    if (Failure f = read_head()) return f;
-    return head.bytes == 0 ? Failure() : Failure("there is more memory than the client has");
+    return failure ? std::move(failure) : load_end(read);
 }
 
 }  // namespace barcuda

@@ -15,13 +15,18 @@ namespace barcuda {
 
 // What stands before each piece.
 struct PieceHead {
-    std::uint64_t address = 0, bytes = 0;  // zeros: there are no more
+    std::uint64_t address = 0, bytes = 0;  // zeros: there are no more. Of an array: its id
     std::uint64_t hash = 0;                // of the bytes that follow
     std::uint64_t follow = 0;              // 0: all are zeros
 };
 
 using WriteBytes = std::function<Failure(std::span<const std::byte>)>;
 using ReadBytes = std::function<Failure(std::span<std::byte>)>;  // all of them, or a failure
+
+Failure save_piece(std::uint64_t name, std::span<const std::byte> piece, const WriteBytes& write);
+Failure load_piece(std::uint64_t name, std::span<std::byte> piece, const ReadBytes& read);
+Failure save_end(const WriteBytes& write);
+Failure load_end(const ReadBytes& read);
 
 // `room`: of the host, where copies go to and come from; as large as a piece. The driver copies faster if it is
 // registered.

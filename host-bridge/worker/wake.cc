@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "host-bridge/worker/array_bytes.h"
 #include "host-bridge/worker/carried_format.h"
 #include "host-bridge/worker/client_copies.h"
 #include "host-bridge/worker/leave.h"
@@ -65,8 +66,9 @@ class Wake {
         if (room.all().empty()) return "there is no memory for the copies";
         wait_for_memory();
         ClientCopies copies(session_);
-        return load_memory(session_.births().memory(), copies, room.all(),
-                           [&](std::span<std::byte> bytes) { return take(Which::memory, bytes, place_.memory); });
+        const auto read_memory = [&](std::span<std::byte> bytes) { return take(Which::memory, bytes, place_.memory); };
+        if (Failure failure = load_memory(session_.births().memory(), copies, room.all(), read_memory)) return failure;
+        return load_arrays(session_, room.all(), read_memory);
     }
 
     Session& session_;

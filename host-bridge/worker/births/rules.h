@@ -26,8 +26,6 @@ inline constexpr Refusal user_objects{"an object that graphs keep for the progra
                                       "destroy the graphs that keep it"};
 inline constexpr Refusal drawn{"a generator of cuRAND that has drawn numbers on the host's side",
                                "destroy the generator, or draw numbers in kernels"};
-inline constexpr Refusal arrays{"an array, whose contents are not read back yet (cudaMallocArray)",
-                                "free it; textures of linear memory are carried"};
 }  // namespace refusal
 
 enum class Carry : std::uint8_t {
@@ -108,10 +106,9 @@ inline constexpr Line lines[] = {
       cuIpcOpenEventHandle, export_memory, import_memory, export_pool, import_pool}},
 
     // ---- arrays, textures
-    {refused(refusal::arrays), {cuArrayCreate_v2, cuArray3DCreate_v2, cuMipmappedArrayCreate}},
     {made,
-     {cuArrayGetPlane, cuMipmappedArrayGetLevel, cuSurfObjectCreate, cuTexObjectCreate, cuTexObjectGetResourceDesc,
-      cuSurfObjectGetResourceDesc}},
+     {cuArrayCreate_v2, cuArray3DCreate_v2, cuMipmappedArrayCreate, cuArrayGetPlane, cuMipmappedArrayGetLevel,
+      cuSurfObjectCreate, cuTexObjectCreate, cuTexObjectGetResourceDesc, cuSurfObjectGetResourceDesc}},
     {ends, {cuArrayDestroy, cuMipmappedArrayDestroy, cuTexObjectDestroy, cuSurfObjectDestroy}},
 
     // ---- streams, events

@@ -167,6 +167,20 @@ class Memory {
         return all_.may_have(address, std::max<std::size_t>(bytes, 1));
     }
 
+    std::uint64_t find_contents(CUdeviceptr address, std::uint64_t bytes, const std::byte*& at) {
+        const Allocations::Found found = all_.find(address);
+        if (!found || !residence_) return bytes;
+        const Block& block = all_.block_of(*found.allocation);
+        std::uint64_t begin = found.allocation->block;
+        for (std::size_t i = 0; i < block.pieces.size(); begin += block.pieces[i++].bytes) {
+            if (address - begin >= block.pieces[i].bytes) continue;
+            if (const std::byte* const piece = store_.contents(found.allocation->block, i))
+                at = piece + (address - begin);
+            return std::min<std::uint64_t>(bytes, begin + block.pieces[i].bytes - address);
+        }
+        return bytes;
+    }
+
     // ---- other processes
     CUresult offer(CUipcMemHandle* handle, CUdeviceptr address) {
         const Allocations::Found found = all_.find(address);
@@ -403,6 +417,13 @@ void place_next(CUdeviceptr address) {
     if (!of_this_process) return;
     const std::lock_guard lock(of_this_process->mutex);
     of_this_process->wish = address;
+}
+
+std::uint64_t find_contents(CUdeviceptr address, std::uint64_t bytes, const std::byte*& at) {
+    at = nullptr;
+    if (!of_this_process) return bytes;
+    const std::lock_guard lock(of_this_process->mutex);
+    return of_this_process->find_contents(address, bytes, at);
 }
 
 Residence* residence() { return of_this_process ? of_this_process->residence() : nullptr; }

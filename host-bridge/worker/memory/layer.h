@@ -30,6 +30,8 @@ void allocate_in_blocks(Driver& table, Granter& granter, GpuWork& work, std::spa
 Residence* residence();
 // The next allocation begins at this address, where it was in another process, or there is no memory for it.
 void place_next(CUdeviceptr address);
+// How many of these bytes lie together: in the store, from `at` on, or at this address, and `at` is null.
+std::uint64_t find_contents(CUdeviceptr address, std::uint64_t bytes, const std::byte*& at);
 // All memory of these blocks that this process has, in bytes.
 std::uint64_t bytes_of_blocks();
 

@@ -170,6 +170,11 @@ void Store::forget(std::uint64_t address) {
         give_up(its++);
 }
 
+const std::byte* Store::contents(std::uint64_t address, std::size_t piece) {
+    const auto its = pieces_.find({address, piece});
+    return its == pieces_.end() ? nullptr : room_of(its->second).at + its->second.offset;
+}
+
 std::uint64_t Store::held(std::uint64_t address) const {
     std::uint64_t sum = 0;
     for (auto its = pieces_.lower_bound({address, 0}); its != pieces_.end() && its->first.first == address; ++its)

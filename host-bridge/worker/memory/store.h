@@ -82,6 +82,8 @@ class Store {
     void forget(std::uint64_t block);  // before it ends
     std::uint64_t held() const { return held_; }
     std::uint64_t held(std::uint64_t block) const;
+    // The contents of a piece that is out; null: it is not.
+    const std::byte* contents(std::uint64_t block, std::size_t piece);
 
   private:
     using Place = std::pair<std::uint64_t, std::size_t>;  // a block's address, and which of its pieces

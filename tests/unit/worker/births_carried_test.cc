@@ -436,8 +436,7 @@ TEST_F(BirthsCarried, AGraphOfACaptureOfTwoStreams) {
         EXPECT_EQ(CUDA_SUCCESS, c.run(store, at + 2048, 99, outside)) << "no part of it";
         EXPECT_TRUE((c.call<record_event>(join, other, 0u, ext::Fence{}).ok()));
         EXPECT_TRUE((c.call<cuStreamWaitEvent>(one, join, 0u).ok()));
-        const int bytes[] = {13};
-        EXPECT_TRUE((c.call<copy_in>(at + 3072, static_cast<const void*>(bytes), sizeof bytes, one).ok()));
+        EXPECT_TRUE((c.call<cuMemsetD32Async>(at + 3072, 13u, std::size_t{1}, one).ok()));
         CUgraph g = nullptr;
         ASSERT_TRUE((c.call<cuStreamEndCapture>(one, &g).ok()));
         keep(0, c.exec(g));
@@ -507,6 +506,61 @@ TEST_F(BirthsCarried, TexturesOfLinearMemory) {
         ASSERT_TRUE((c.call<cuTexObjectGetResourceDesc>(&what, get<CUtexObject>(0)).ok()));
         EXPECT_EQ(what.res.linear.devPtr, get<CUdeviceptr>(1));
         EXPECT_TRUE((c.call<cuTexObjectDestroy>(get<CUtexObject>(0)).ok()));
+    });
+}
+TEST_F(BirthsCarried, ArraysAndMipmapsKeepTheirContents) {
+    // Rows that are no power of two, in slices; each of its words is another.
+    constexpr std::size_t width = 30, height = 7, slices = 3;
+    const auto copy = [](Client& c, CUarray array, std::vector<std::uint32_t>& words, std::size_t rows,
+                         std::size_t deep, bool out) {
+        CUDA_MEMCPY3D what{};
+        what.WidthInBytes = words.size() / rows / deep * 4;
+        what.Height = rows;
+        what.Depth = deep;
+        (out ? what.srcMemoryType : what.dstMemoryType) = CU_MEMORYTYPE_ARRAY;
+        (out ? what.dstMemoryType : what.srcMemoryType) = CU_MEMORYTYPE_HOST;
+        (out ? what.srcArray : what.dstArray) = array;
+        if (out) what.dstHost = words.data();
+        else what.srcHost = words.data();
+        (out ? what.dstPitch : what.srcPitch) = what.WidthInBytes;
+        (out ? what.dstHeight : what.srcHeight) = rows;
+        EXPECT_EQ(CUDA_SUCCESS, c.gpu().cuMemcpy3DAsync_v2(&what, nullptr));
+        EXPECT_EQ(CUDA_SUCCESS, c.gpu().cuCtxSynchronize());
+    };
+    const auto drivers = [](Client& c, auto id) {
+        decltype(id) raw = nullptr;
+        EXPECT_TRUE(c.session().find(Client::id(id), raw).ok());
+        return raw;
+    };
+    const auto level_of = [](Client& c, CUmipmappedArray mipmap, unsigned level) {
+        CUarray array = nullptr;
+        EXPECT_EQ(CUDA_SUCCESS, c.gpu().cuMipmappedArrayGetLevel(&array, mipmap, level));
+        return array;
+    };
+    const auto numbers = [](std::size_t count, std::uint32_t from) {
+        std::vector<std::uint32_t> words(count);
+        for (std::uint32_t& word : words) word = from += 2654435761u;
+        return words;
+    };
+    const CUDA_ARRAY3D_DESCRIPTOR shape{width, height, slices, CU_AD_FORMAT_UNSIGNED_INT32, 1, 0},
+        flat{16, 8, 0, CU_AD_FORMAT_FLOAT, 1, 0};
+    first([&](Client& c) {
+        CUarray array = nullptr;
+        CUmipmappedArray mipmap = nullptr;
+        ASSERT_TRUE((c.call<cuArray3DCreate_v2>(&array, &shape).ok()));
+        ASSERT_TRUE((c.call<cuMipmappedArrayCreate>(&mipmap, &flat, 2u).ok()));
+        keep(0, array);
+        keep(1, mipmap);
+        auto words = numbers(width * height * slices, 1), level = numbers(8 * 4, 2);
+        copy(c, drivers(c, array), words, height, slices, false);
+        copy(c, level_of(c, drivers(c, mipmap), 1), level, 4, 1, false);
+    });
+    second([&](Client& c) {
+        std::vector<std::uint32_t> words(width * height * slices), level(8 * 4);
+        copy(c, drivers(c, get<CUarray>(0)), words, height, slices, true);
+        copy(c, level_of(c, drivers(c, get<CUmipmappedArray>(1)), 1), level, 4, 1, true);
+        EXPECT_EQ(words, numbers(words.size(), 1));
+        EXPECT_EQ(level, numbers(level.size(), 2));
     });
 }
 TEST_F(BirthsCarried, PoolsAndWhatIsSetOfThem) {

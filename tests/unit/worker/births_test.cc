@@ -242,12 +242,11 @@ TEST_F(BirthsTest, NothingStandsInTheWayOfASimpleClient) {
     EXPECT_EQ(stand_in_the_way(), std::vector<std::string>{});
 }
 TEST_F(BirthsTest, WhatCannotBeCarriedStandsInTheWayByNameUntilItIsGone) {
-    CUarray array = nullptr;
-    const CUDA_ARRAY_DESCRIPTOR what{16, 16, CU_AD_FORMAT_FLOAT, 1};
-    ASSERT_TRUE((call<cuArrayCreate_v2>(&array, &what).ok()));
+    CUdeviceptr at = 0;
+    ASSERT_TRUE((call<cuMemAllocAsync>(&at, std::size_t{64}, CUstream{}).ok()));
     ASSERT_EQ(stand_in_the_way().size(), 1u);
-    EXPECT_NE(stand_in_the_way()[0].find("by cuArrayCreate_v2"), std::string::npos) << stand_in_the_way()[0];
-    EXPECT_TRUE((call<cuArrayDestroy>(array).ok()));
+    EXPECT_NE(stand_in_the_way()[0].find("by cuMemAllocAsync"), std::string::npos) << stand_in_the_way()[0];
+    EXPECT_TRUE((call<cuMemFreeAsync>(at, CUstream{}).ok()));
     EXPECT_EQ(stand_in_the_way(), std::vector<std::string>{});
 }
 TEST_F(BirthsTest, AFaultStandsInTheWay) {
@@ -417,7 +416,7 @@ TEST(EveryRow, ThatMakesOrChangesSomethingComesAgainOrStandsInTheWay) {
     std::printf("%u rows come again, %u stand in the way. Not shown here:%s\n", seen.carried, seen.refused,
                 seen.neither.c_str());
     EXPECT_GE(seen.carried, 80u);
-    EXPECT_GE(seen.refused, 15u);
+    EXPECT_GE(seen.refused, 12u);
 }
 
 }  // namespace

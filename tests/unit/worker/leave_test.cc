@@ -3,6 +3,7 @@
 // two meanwhile. (What is carried, and whether it comes again: births_carried_test.)
 #include "host-bridge/worker/leave.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -11,6 +12,7 @@
 #include <csignal>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "host-bridge/worker/carried_format.h"
 #include "host-bridge/worker/wake.h"
@@ -111,6 +113,26 @@ TEST_F(LeaveTest, AReaderThatHasGoneEndsTheAttempt) {
     station.order(Wanted::write);
     EXPECT_FALSE(able());
     EXPECT_THAT(what(), HasSubstr("births cannot be written"));
+}
+TEST_F(LeaveTest, AReaderMayReadEachPartToItsEndBeforeTheNext) {
+    std::vector<File> ends;
+    for (std::size_t i = 0; i < carrying::parts; ++i) {
+        int pair[2];
+        ASSERT_EQ(0, pipe2(pair, O_NONBLOCK));
+        while (i != 0 && ::write(pair[1], "full", 4) > 0) {}  // the worker waits for the reader
+        for (const int end : pair) ASSERT_EQ(0, fcntl(end, F_SETFL, 0));
+        ends.emplace_back(pair[0]);
+        station.hand(static_cast<Which>(i), pair[1]);
+        close(pair[1]);
+    }
+    std::thread reader([&] {
+        char bytes[4096];
+        for (const File& end : ends)
+            while (::read(end.fd(), bytes, sizeof bytes) > 0) {}
+    });
+    station.order(Wanted::write);
+    reader.join();
+    EXPECT_TRUE(able()) << what();
 }
 TEST_F(LeaveTest, ALongTextIsCut) {
     Hindrance much{std::string(1000, 'x'), std::string(1000, 'y')};

@@ -501,6 +501,21 @@ TEST_F(MemoryLayerOfACard, BlocksAndSlabsLeaveAndComeBackToTheirAddresses) {
     OK(table.cuMemFree_v2(large));
     OK(table.cuMemFree_v2(small));
 }
+TEST_F(MemoryLayerOfACard, WhatIsOutIsFoundInTheStore) {
+    const CUdeviceptr at = allocate(80 * mib);  // two pieces
+    const auto words = fill(at, 80 * mib);
+    place.keep = 64 * mib;
+    residence()->stops();
+    ASSERT_EQ(16 * mib, place.out);
+    const std::byte* aside = nullptr;
+    EXPECT_EQ(60 * mib, find_contents(at + 4 * mib, 76 * mib, aside)) << "up to the end of its piece";
+    EXPECT_EQ(nullptr, aside);
+    ASSERT_EQ(8 * mib, find_contents(at + 72 * mib, 8 * mib, aside));
+    ASSERT_TRUE(aside);
+    EXPECT_EQ(0, std::memcmp(aside, words.data() + 72 * mib / 4, 8 * mib));
+    place.keep = CardPlace::unlimited;
+    EXPECT_EQ(CUDA_SUCCESS, table.cuMemFree_v2(at));
+}
 TEST_F(MemoryLayerOfACard, WhatIsFreedWhileItIsOutIsForgotten) {
     const CUdeviceptr one = allocate(20 * mib), other = allocate(30 * mib);
     const auto words = fill(other, 30 * mib);
