@@ -48,6 +48,7 @@ struct SuspendReply {
     std::uint32_t version = SuspendRequest::form;
     char error[256] = {};  // not empty: nothing was done, and why
     SuspendStep step = SuspendStep::none;
+    std::uint32_t returning = 0;  // clients that were paused for a suspend that was given up, and do not run yet
     std::uint32_t count = 0;
     SuspendRow rows[BARCUDA_MAX_CHANNELS] = {};  // only `count` of them are sent
     std::size_t bytes() const { return offsetof(SuspendReply, rows) + count * sizeof(SuspendRow); }

@@ -65,7 +65,7 @@ Failure PauseDesk::pause(Client& client, Pausing::Terms terms) {
 bool PauseDesk::resume(Client& client) {
     if (pausing_.resume(client.slot())) return false;
     look();
-    return true;
+    return state(client.slot()) == Paused::running && !pausing_.is_busy(client.slot());
 }
 
 // Lets the worker hold more memory than its client may normally make it take.

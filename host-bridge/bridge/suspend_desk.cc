@@ -135,6 +135,7 @@ std::vector<File> SuspendDesk::serve(const SuspendRequest& request, SuspendReply
                   failure ? ", refused: " + failure.text() : "", by.uid, by.pid);
     put(reply.error, failure.text());
     reply.step = suspending_.step();
+    reply.returning = static_cast<std::uint32_t>(returning_.size());
     clients_.each([&](const Client& client) {
         if (client.is_served()) reply.rows[reply.count++] = row(client);
     });

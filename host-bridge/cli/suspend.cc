@@ -76,7 +76,13 @@ class Suspension {
         if (const Failure e = tell({.what = SuspendRequest::begin}, reply)) return failed(e);
         const Failure why = suspend();
         if (held_ && !why) return 0;
-        (void)tell({.what = SuspendRequest::cancel}, reply);  // a bridge that has gone needs none
+        // Until they run again. A bridge that has gone needs none of that.
+        const auto end = Clock::now() + std::chrono::duration<double>(command_.within + answers_within);
+        for (Failure gone = tell({.what = SuspendRequest::cancel}, reply); !gone && reply.returning != 0;) {
+            poll(nullptr, 0, between_looks);
+            if (Clock::now() > end) break;
+            gone = tell({}, reply);
+        }
         return why ? failed(why) : hindered_ ? 1 : 0;
     }
 

@@ -174,6 +174,12 @@ TEST_F(SuspendDeskTest, OneThatIsBeingPausedIsResumedBehindThat) {
     become(client, Paused::held);
     desk->look(now);
     EXPECT_EQ(wanted(client), Paused::running);
+    ask(SuspendRequest::look);
+    EXPECT_EQ(reply->returning, 1u);
+    become(client, Paused::running);
+    desk->look(now);
+    ask(SuspendRequest::look);
+    EXPECT_EQ(reply->returning, 0u);
     EXPECT_FALSE(desk->is_busy());
 }
 
