@@ -122,9 +122,8 @@ template <Op op, class... Given> void tell_managed(managed::Posting& posting, Gi
 template <class Parameters> constexpr bool any_frees = false;
 template <class... Its> constexpr bool any_frees<std::tuple<Its...>> = (requires { Its::frees; } || ...);
 template <Op op> constexpr bool frees = any_frees<typename RowOf<op>::Parameters>;
-template <Op op>
-constexpr bool is_looked_at = RowOf<op>::how == How::post && !is_librarys(op) &&
-                              (any_touches<typename RowOf<op>::Parameters> || frees<op>);
+template <Op op> constexpr bool is_looked_at =
+    RowOf<op>::how == How::post && !is_librarys(op) && (any_touches<typename RowOf<op>::Parameters> || frees<op>);
 constexpr bool is_called(Op op, std::string_view part) {
     return op_names[static_cast<std::size_t>(op)].find(part) != std::string_view::npos;
 }
@@ -136,8 +135,7 @@ template <Op op, class... Given> Named look(Given... given) noexcept {
     using Arguments = typename RowOf<op>::Arguments;
     using Parameters = typename RowOf<op>::Parameters;
     const Arguments arguments{given...};
-    if constexpr (frees<op>)
-        return live_memory.take(std::get<0>(arguments)) ? Named::known : Named::unknown;
+    if constexpr (frees<op>) return live_memory.take(std::get<0>(arguments)) ? Named::known : Named::unknown;
     Named named = Named::known;
     constexpr unsigned most_operations = 256;  // of a batch: more is refused before they are read
     if constexpr (op == Op::cuStreamBatchMemOp_v2)
@@ -155,7 +153,7 @@ template <Op op, class... Given> Named look(Given... given) noexcept {
     (std::make_index_sequence<RowOf<op>::count>{});
     if constexpr (is_called(op, "WriteValue"))
         if (std::get<3>(arguments)) return Named::refused;  // NVIDIA's driver takes no flag, the documented one neither
-    if constexpr (of_words<op>)  // few programs set flags, and the driver knows which may be
+    if constexpr (of_words<op>)                             // few programs set flags, and the driver knows which may be
         if (std::get<RowOf<op>::count - 1>(arguments)) named = std::max(named, Named::unknown);
     return named;
 }
@@ -198,7 +196,8 @@ template <Op op, class... Given> CUresult command(Given... given) noexcept {
     }
     if constexpr (op == Op::cuMemAllocPitch_v2) {
         const typename RowOf<op>::Arguments arguments{given...};
-        if (r == CUDA_SUCCESS) live_memory.add(*std::get<0>(arguments), *std::get<1>(arguments) * std::get<3>(arguments));
+        if (r == CUDA_SUCCESS)
+            live_memory.add(*std::get<0>(arguments), *std::get<1>(arguments) * std::get<3>(arguments));
     }
     if constexpr (op == Op::cuMemSetAccess) {
         const typename RowOf<op>::Arguments arguments{given...};

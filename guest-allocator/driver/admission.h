@@ -29,7 +29,7 @@ inline constexpr std::string_view in_child[] = {"cuDriverGetVersion", "cuGetErro
                                                 "cuGetProcAddress"};
 // A host function may not call CUDA; NVIDIA's driver answers CUDA_ERROR_NOT_PERMITTED to nearly everything. What is
 // listed tells about the library alone.
-inline constexpr std::string_view in_host_function[] = {"cuDriverGetVersion", "cuGetErrorName",  "cuGetErrorString",
+inline constexpr std::string_view in_host_function[] = {"cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString",
                                                         "cuGetProcAddress"};
 
 // After a fault every function that looks at the context has the fault's error. What is listed asks for devices, or for
@@ -79,7 +79,8 @@ constexpr bool all_exist(const std::string_view (&list)[n], const std::string_vi
 }
 
 constexpr Rule rule_of(std::string_view symbol) {
-    return {listed(before_init, symbol), listed(after_fault, symbol), listed(in_child, symbol), listed(in_host_function, symbol), listed(waits, symbol)};
+    return {listed(before_init, symbol), listed(after_fault, symbol), listed(in_child, symbol),
+            listed(in_host_function, symbol), listed(waits, symbol)};
 }
 
 extern const Rule rules[];  // by the numbers that exports/admission.sh gives to the functions

@@ -65,8 +65,7 @@ void* find(std::string_view name, int version, bool per_thread, CUdriverProcAddr
 // As NVIDIA's driver (580): a name that is not there is no error; what cannot be asked for is.
 CU cuGetProcAddress_v2(const char* symbol, void** function, int version, cuuint64_t flags,
                        CUdriverProcAddressQueryResult* status) {
-    constexpr cuuint64_t known =
-        CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    constexpr cuuint64_t known = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     if (!symbol || !function || flags & ~known || version > CUDA_VERSION) return CUDA_ERROR_INVALID_VALUE;
     if (version < 0) version = CUDA_VERSION;  // any
     CUdriverProcAddressQueryResult found;

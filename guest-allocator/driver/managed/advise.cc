@@ -43,6 +43,10 @@ CU cuMemAdvise_v2(CUdeviceptr p, size_t bytes, CUmem_advise advice, CUmemLocatio
     using managed::Hints;
     if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
         return CUDA_ERROR_INVALID_VALUE;
+    const bool known =
+        place.type >= CU_MEM_LOCATION_TYPE_DEVICE && place.type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+    const bool nodes = place.type > CU_MEM_LOCATION_TYPE_HOST;  // of which none has a table of pages of its own
+    if (!known || (nodes && advice >= CU_MEM_ADVISE_SET_ACCESSED_BY)) return CUDA_ERROR_INVALID_VALUE;
     const bool places = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION || advice >= CU_MEM_ADVISE_SET_ACCESSED_BY;
     if (places && !managed::is_place(place)) return CUDA_ERROR_INVALID_DEVICE;
     const auto change = [&](Hints& hints) {

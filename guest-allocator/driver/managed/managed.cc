@@ -256,7 +256,9 @@ CU cuMemAllocManaged(CUdeviceptr* p, size_t bytes, unsigned flags) {
 }
 
 CU cuMemPrefetchAsync_v2(CUdeviceptr p, size_t bytes, CUmemLocation place, unsigned flags, CUstream stream) {
-    return flags ? CUDA_ERROR_INVALID_VALUE : managed::prefetch(p, bytes, place, stream);
+    const bool known =
+        place.type >= CU_MEM_LOCATION_TYPE_DEVICE && place.type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+    return flags || !known ? CUDA_ERROR_INVALID_VALUE : managed::prefetch(p, bytes, place, stream);
 }
 
 // No bytes: all of the allocation, as documented. A part of one is refused.
