@@ -38,8 +38,8 @@ template <Op op> bool is_posted() noexcept {
     else return !has(op, trait::work) || open_captures.load(std::memory_order_relaxed) == 0;
 }
 
-// command() without managed memory's part: the command touches none, or its caller has seen to it. `answered`: though the
-// row's commands are posted.
+// command() without managed memory's part: the command touches none, or its caller has seen to it.
+// `answered`: though the row's commands are posted.
 template <Op op, bool answered = false, class... Given> CUresult bare_command(Given... given) noexcept {
     using R = RowOf<op>;
     const trace::Slice slice(op_names[static_cast<std::size_t>(op)]);

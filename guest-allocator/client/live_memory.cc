@@ -119,7 +119,10 @@ void learn(std::uint64_t p) noexcept {
 
 bool is_there(std::uint64_t p, std::size_t bytes) noexcept {
     Named named = look_at(p, bytes);
-    if (named == Named::unknown) learn(p), named = look_at(p, bytes);
+    if (named == Named::unknown) {
+        learn(p);
+        named = look_at(p, bytes);
+    }
     return named == Named::known;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// live_memory.h: the device memory that this process has, as far as the guest knows. A command that is posted comes back
-// too late to say that its memory is too short, or is not there. So command() looks here first: a command whose memory
-// is all here is posted; any other is answered, and what the driver says of it is what the program hears, at the call.
-// So nothing is wrong if an allocation is missing here (a module's variable, another process's memory): its first use
-// is a round trip, after which it is here.
+// live_memory.h: the device memory that this process has, as far as the guest knows. A command that is posted comes
+// back too late to say that its memory is too short, or is not there. So command() looks here first: a command whose
+// memory is all here is posted; any other is answered, and what the driver says of it is what the program hears, at the
+// call. So nothing is wrong if an allocation is missing here (a module's variable, another process's memory): its first
+// use is a round trip, after which it is here.
 //
 // The look takes no lock: 64 places hold what was looked for last, each with a count that is odd while it changes. The
 // whole table, and all changes, are under a lock.

@@ -52,7 +52,8 @@ int main(int argc, char** argv) {
     }
     for (int mode = 0; mode < 3; ++mode) {
         for (int caller = 0; caller < 5; ++caller)
-            groups.push_back({string("capture_") + mode_names[mode] + "_" + caller_names[caller], [=] { capture(mode, static_cast<Caller>(caller)); }});
+            groups.push_back({string("capture_") + mode_names[mode] + "_" + caller_names[caller],
+                              [=] { capture(mode, static_cast<Caller>(caller)); }});
         groups.push_back({string("capture_itself_") + mode_names[mode], [=] { capture_itself(mode); }});
         groups.push_back({string("capture_blocking_") + mode_names[mode], [=] { capture_blocking(mode); }});
     }

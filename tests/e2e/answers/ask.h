@@ -121,11 +121,11 @@ inline unsigned run(const std::string& self, const Group& group, unsigned from, 
     int status = 0;
     waitpid(child, &status, 0);
     const bool good = WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == again);
-    ended = hangs                    ? "hangs"
-            : WIFSIGNALED(status)    ? "crash:" + number(WTERMSIG(status))
+    ended = hangs                          ? "hangs"
+            : WIFSIGNALED(status)          ? "crash:" + number(WTERMSIG(status))
             : WEXITSTATUS(status) == again ? "again"
-            : good                   ? ""
-                                     : "exit:" + number(WEXITSTATUS(status));
+            : good                         ? ""
+                                           : "exit:" + number(WEXITSTATUS(status));
     if (!good) {
         printf("%s/%s\t%s\n", group.name.c_str(), open.empty() ? "(end)" : open.c_str(), ended.c_str());
         if (open.empty()) ended = "";

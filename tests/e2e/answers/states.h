@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// states.h: each call of the list in each state: before cuInit, without a context, after faults, in a host function, in a
+// states.h: each call of the list in each state: before cuInit, without a context, after faults, in a host function, in
+// a
 // forked child, while streams capture.
 #pragma once
 #include "things.h"
@@ -78,9 +79,15 @@ inline void after_fault(int what) {
     question("cudaDeviceReset", [&] { return number(cudaDeviceReset()); });
     question("behind_peek", [&] { return number(cudaPeekAtLastError()); });
     question("behind_last", [&] { return number(cudaGetLastError()); });
-    question("behind_malloc", [&] { void* p; return number(cudaMalloc(&p, 64)); });
+    question("behind_malloc", [&] {
+        void* p;
+        return number(cudaMalloc(&p, 64));
+    });
     question("behind_synchronize", [&] { return number(cudaDeviceSynchronize()); });
-    question("behind_launch", [&] { touch<<<1, 1>>>(nullptr); return number(cudaGetLastError()); });
+    question("behind_launch", [&] {
+        touch<<<1, 1>>>(nullptr);
+        return number(cudaGetLastError());
+    });
     question("behind_launch_wait", [&] { return number(cudaDeviceSynchronize()); });
 }
 // An assertion of the driver's own calls, without the runtime.
@@ -89,7 +96,11 @@ inline void after_fault_first(int what) {
     start();
     t.make();
     cause(what, t);
-    question("query", [&] { cudaError_t heard; while ((heard = cudaStreamQuery(nullptr)) == cudaErrorNotReady) {} return number(heard); });
+    question("query", [&] {
+        cudaError_t heard;
+        while ((heard = cudaStreamQuery(nullptr)) == cudaErrorNotReady) {}
+        return number(heard);
+    });
     question("copy", [&] { return kept(cudaMemcpy(scratch, t.device, 4, cudaMemcpyDeviceToHost)); });
     question("last", [&] { return number(cudaGetLastError()); });
     question("driver", [&] { return number(cuCtxSynchronize()); });
@@ -97,7 +108,10 @@ inline void after_fault_first(int what) {
     question("primary_reset", [&] { return number(cuDevicePrimaryCtxReset(0)); });
     question("behind", [&] { return number(cuCtxSynchronize()); });
     question("free_null", [&] { return kept(cudaFree(nullptr)); });
-    question("malloc", [&] { void* p; return kept(cudaMalloc(&p, 64)); });
+    question("malloc", [&] {
+        void* p;
+        return kept(cudaMalloc(&p, 64));
+    });
 }
 
 // ---- inside of a host function
@@ -185,21 +199,21 @@ inline int by(Caller caller, const Call& c, Things& t) {
     cuCtxGetCurrent(&context);
     int heard = -1;
     switch (caller) {
-    case Caller::same: return c.make(t);
-    case Caller::relaxed_same: return exchanged(CU_STREAM_CAPTURE_MODE_RELAXED);
-    case Caller::thread_local_same: return exchanged(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-    case Caller::other:
-        std::thread([&] {
-            cuCtxSetCurrent(context);
-            heard = c.make(t);
-        }).join();
-        break;
-    case Caller::other_relaxed:
-        std::thread([&] {
-            cuCtxSetCurrent(context);
-            heard = exchanged(CU_STREAM_CAPTURE_MODE_RELAXED);
-        }).join();
-        break;
+        case Caller::same: return c.make(t);
+        case Caller::relaxed_same: return exchanged(CU_STREAM_CAPTURE_MODE_RELAXED);
+        case Caller::thread_local_same: return exchanged(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+        case Caller::other:
+            std::thread([&] {
+                cuCtxSetCurrent(context);
+                heard = c.make(t);
+            }).join();
+            break;
+        case Caller::other_relaxed:
+            std::thread([&] {
+                cuCtxSetCurrent(context);
+                heard = exchanged(CU_STREAM_CAPTURE_MODE_RELAXED);
+            }).join();
+            break;
     }
     return heard;
 }
@@ -272,11 +286,25 @@ inline void capture_ends() {
     t.make();
     cudaGraph_t g = nullptr;
     question("end_none", [&] { return kept(cudaStreamEndCapture(t.stream, &g)); });
-    question("end_null", [&] { cudaStreamBeginCapture(t.stream, cudaStreamCaptureModeRelaxed); const string a = kept(cudaStreamEndCapture(t.stream, nullptr)); return a + " " + kept(cudaStreamEndCapture(t.stream, &g)); });
+    question("end_null", [&] {
+        cudaStreamBeginCapture(t.stream, cudaStreamCaptureModeRelaxed);
+        const string a = kept(cudaStreamEndCapture(t.stream, nullptr));
+        return a + " " + kept(cudaStreamEndCapture(t.stream, &g));
+    });
     question("begin_legacy", [&] { return kept(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeRelaxed)); });
-    question("begin_per_thread", [&] { const string a = kept(cudaStreamBeginCapture(cudaStreamPerThread, cudaStreamCaptureModeRelaxed)); return a + " " + kept(cudaStreamEndCapture(cudaStreamPerThread, &g)); });
-    question("begin_twice", [&] { const string a = kept(cudaStreamBeginCapture(t.stream, cudaStreamCaptureModeRelaxed)); const string b = kept(cudaStreamBeginCapture(t.stream, cudaStreamCaptureModeRelaxed)); return a + " " + b + " " + kept(cudaStreamEndCapture(t.stream, &g)); });
-    question("begin_mode", [&] { const string a = kept(cudaStreamBeginCapture(t.stream, static_cast<cudaStreamCaptureMode>(7))); return a + " " + kept(cudaStreamEndCapture(t.stream, &g)); });
+    question("begin_per_thread", [&] {
+        const string a = kept(cudaStreamBeginCapture(cudaStreamPerThread, cudaStreamCaptureModeRelaxed));
+        return a + " " + kept(cudaStreamEndCapture(cudaStreamPerThread, &g));
+    });
+    question("begin_twice", [&] {
+        const string a = kept(cudaStreamBeginCapture(t.stream, cudaStreamCaptureModeRelaxed));
+        const string b = kept(cudaStreamBeginCapture(t.stream, cudaStreamCaptureModeRelaxed));
+        return a + " " + b + " " + kept(cudaStreamEndCapture(t.stream, &g));
+    });
+    question("begin_mode", [&] {
+        const string a = kept(cudaStreamBeginCapture(t.stream, static_cast<cudaStreamCaptureMode>(7)));
+        return a + " " + kept(cudaStreamEndCapture(t.stream, &g));
+    });
     for (int mode = 0; mode < 3; ++mode) {
         question(string("end_other_thread_") + mode_names[mode], [&] {
             cudaStreamBeginCapture(t.stream, static_cast<cudaStreamCaptureMode>(mode));
@@ -335,10 +363,17 @@ inline void capture_ends() {
         });
     }
     question("exchange_null", [&] { return kept(cudaThreadExchangeStreamCaptureMode(nullptr)); });
-    question("exchange_bad", [&] { cudaStreamCaptureMode m = static_cast<cudaStreamCaptureMode>(9); return kept(cudaThreadExchangeStreamCaptureMode(&m)); });
+    question("exchange_bad", [&] {
+        cudaStreamCaptureMode m = static_cast<cudaStreamCaptureMode>(9);
+        return kept(cudaThreadExchangeStreamCaptureMode(&m));
+    });
     question("is_null", [&] { return kept(cudaStreamIsCapturing(t.stream, nullptr)); });
-    question("to_graph_null", [&] { return kept(cudaStreamBeginCaptureToGraph(t.stream, nullptr, nullptr, nullptr, 0, cudaStreamCaptureModeRelaxed)); });
-    question("update_none", [&] { return kept(cudaStreamUpdateCaptureDependencies(t.stream, nullptr, nullptr, 0, 0)); });
+    question("to_graph_null", [&] {
+        return kept(
+            cudaStreamBeginCaptureToGraph(t.stream, nullptr, nullptr, nullptr, 0, cudaStreamCaptureModeRelaxed));
+    });
+    question("update_none",
+             [&] { return kept(cudaStreamUpdateCaptureDependencies(t.stream, nullptr, nullptr, 0, 0)); });
 }
 
 }  // namespace

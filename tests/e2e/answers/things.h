@@ -131,16 +131,20 @@ inline Place make(const string& kind) {
     } else if (what == "high") {
         place.p = reinterpret_cast<char*>(0xffff800000001000);
     }
-    if (mid) place.p += 4096, place.left -= 4096;
+    if (mid) {
+        place.p += 4096;
+        place.left -= 4096;
+    }
     cudaGetLastError();
     return place;
 }
 
 inline const std::vector<string> kinds = {
-    "dev",          "dev_mid",      "dev_last",   "dev_past",         "dev_freed",     "pinned",     "pinned_mid", "pinned_freed",
-    "combined",     "registered",   "registered_mid", "registered_freed", "managed",   "managed_mid", "managed_freed", "pool",
-    "pool_mid",     "pool_freed",   "vmm",        "vmm_mid",          "vmm_reserved",  "vmm_unmapped", "heap",      "pages",
-    "static",       "symbol",       "null",       "low",              "wild",          "high"};
+    "dev",        "dev_mid",      "dev_last",      "dev_past",     "dev_freed",      "pinned",
+    "pinned_mid", "pinned_freed", "combined",      "registered",   "registered_mid", "registered_freed",
+    "managed",    "managed_mid",  "managed_freed", "pool",         "pool_mid",       "pool_freed",
+    "vmm",        "vmm_mid",      "vmm_reserved",  "vmm_unmapped", "heap",           "pages",
+    "static",     "symbol",       "null",          "low",          "wild",           "high"};
 
 // An address as a distance from what it belongs to.
 inline string at(const Place& place, const void* q) {
@@ -182,7 +186,10 @@ struct Things {
         for (cudaStream_t& s : free_stream) cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
         cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
         cudaEventCreateWithFlags(&second, cudaEventDisableTiming);
-        for (cudaEvent_t& e : timed) cudaEventCreate(&e), cudaEventRecord(e, other);
+        for (cudaEvent_t& e : timed) {
+            cudaEventCreate(&e);
+            cudaEventRecord(e, other);
+        }
         for (cudaEvent_t& e : free_event) cudaEventCreate(&e);
         cudaEventRecord(event, other);
         cudaFunction_t f = nullptr;
@@ -204,16 +211,29 @@ struct Things {
     }
     // Gives back what make() has made, so that many can follow each other.
     void release() {
-        cudaFree(device), cudaFree(other_device), cudaFreeHost(pinned), cudaFree(managed), cudaFree(pool_memory);
+        cudaFree(device);
+        cudaFree(other_device);
+        cudaFreeHost(pinned);
+        cudaFree(managed);
+        cudaFree(pool_memory);
         for (unsigned i = used[0]; i < 4; ++i) cudaFree(free_device[i]);
         for (unsigned i = used[1]; i < 4; ++i) cudaFreeHost(free_pinned[i]);
         for (unsigned i = used[2]; i < 4; ++i) cudaStreamDestroy(free_stream[i]);
         for (unsigned i = used[3]; i < 4; ++i) cudaEventDestroy(free_event[i]);
-        cudaHostUnregister(registered), cudaHostUnregister(pages);
-        munmap(registered, room), munmap(pages, room);
-        cudaStreamDestroy(stream), cudaStreamDestroy(other);
-        cudaEventDestroy(event), cudaEventDestroy(second), cudaEventDestroy(timed[0]), cudaEventDestroy(timed[1]);
-        cuGraphExecDestroy(exec), cuGraphDestroy(graph), cuMemPoolDestroy(pool), cuArrayDestroy(array);
+        cudaHostUnregister(registered);
+        cudaHostUnregister(pages);
+        munmap(registered, room);
+        munmap(pages, room);
+        cudaStreamDestroy(stream);
+        cudaStreamDestroy(other);
+        cudaEventDestroy(event);
+        cudaEventDestroy(second);
+        cudaEventDestroy(timed[0]);
+        cudaEventDestroy(timed[1]);
+        cuGraphExecDestroy(exec);
+        cuGraphDestroy(graph);
+        cuMemPoolDestroy(pool);
+        cuArrayDestroy(array);
         cudaGetLastError();
     }
 };
@@ -231,178 +251,183 @@ struct Call {
 
 inline char scratch[4096];
 
+// A row a call: its name, and what makes it.
+#define CALL(name, ...) {#name, []([[maybe_unused]] Things& t) -> int { __VA_ARGS__ }},
+// clang-format off
 inline const std::vector<Call> calls = {
-    {"cuMemAlloc", [](Things&) { CUdeviceptr p; return cuMemAlloc(&p, 512); }},
-    {"cuMemAllocPitch", [](Things&) { CUdeviceptr p; size_t n; return cuMemAllocPitch(&p, &n, 64, 64, 4); }},
-    {"cuMemAllocHost", [](Things&) { void* p; return cuMemAllocHost(&p, 512); }},
-    {"cuMemHostAlloc", [](Things&) { void* p; return cuMemHostAlloc(&p, 512, 0); }},
-    {"cuMemAllocManaged", [](Things&) { CUdeviceptr p; return cuMemAllocManaged(&p, 512, 1); }},
-    {"cuMemFree", [](Things& t) { return cuMemFree(D(t.free_device[t.used[0]++])); }},
-    {"cuMemFree_null", [](Things&) { return cuMemFree(0); }},
-    {"cuMemFreeHost", [](Things& t) { return cuMemFreeHost(t.free_pinned[t.used[1]++]); }},
-    {"cuMemFreeHost_null", [](Things&) { return cuMemFreeHost(nullptr); }},
-    {"cuMemHostRegister", [](Things& t) { return cuMemHostRegister(t.pages, 4096, 0); }},
-    {"cuMemHostUnregister", [](Things& t) { return cuMemHostUnregister(t.registered); }},
-    {"cuMemHostGetDevicePointer", [](Things& t) { CUdeviceptr p; return cuMemHostGetDevicePointer(&p, t.pinned, 0); }},
-    {"cuMemHostGetFlags", [](Things& t) { unsigned f; return cuMemHostGetFlags(&f, t.pinned); }},
-    {"cuMemGetInfo", [](Things&) { size_t a, b; return cuMemGetInfo(&a, &b); }},
-    {"cuMemGetAddressRange", [](Things& t) { CUdeviceptr p; size_t n; return cuMemGetAddressRange(&p, &n, D(t.device)); }},
-    {"cuPointerGetAttribute", [](Things& t) { unsigned v; return cuPointerGetAttribute(&v, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, D(t.device)); }},
-    {"cuMemcpyHtoD", [](Things& t) { return cuMemcpyHtoD(D(t.device), scratch, 64); }},
-    {"cuMemcpyDtoH", [](Things& t) { return cuMemcpyDtoH(scratch, D(t.device), 64); }},
-    {"cuMemcpyDtoD", [](Things& t) { return cuMemcpyDtoD(D(t.device), D(t.other_device), 64); }},
-    {"cuMemcpy", [](Things& t) { return cuMemcpy(D(t.device), D(t.pinned), 64); }},
-    {"cuMemcpy_zero", [](Things& t) { return cuMemcpy(D(t.device), D(t.pinned), 0); }},
-    {"cuMemcpyHtoDAsync", [](Things& t) { return cuMemcpyHtoDAsync(D(t.device), t.pinned, 64, t.other); }},
-    {"cuMemcpyHtoDAsync_legacy", [](Things& t) { return cuMemcpyHtoDAsync(D(t.device), t.pinned, 64, nullptr); }},
-    {"cuMemcpyDtoHAsync", [](Things& t) { return cuMemcpyDtoHAsync(t.pinned, D(t.device), 64, t.other); }},
-    {"cuMemcpyDtoDAsync", [](Things& t) { return cuMemcpyDtoDAsync(D(t.device), D(t.other_device), 64, t.other); }},
-    {"cuMemcpyAsync", [](Things& t) { return cuMemcpyAsync(D(t.device), D(t.other_device), 64, t.other); }},
-    {"cuMemcpyPeer", [](Things& t) { CUcontext c = nullptr; cuCtxGetCurrent(&c); return cuMemcpyPeer(D(t.device), c, D(t.other_device), c, 64); }},
-    {"cuMemcpy2D", [](Things& t) { CUDA_MEMCPY2D c{}; c.srcMemoryType = CU_MEMORYTYPE_HOST; c.srcHost = scratch; c.srcPitch = 64; c.dstMemoryType = CU_MEMORYTYPE_DEVICE; c.dstDevice = D(t.device); c.dstPitch = 64; c.WidthInBytes = 64; c.Height = 4; return cuMemcpy2D(&c); }},
-    {"cuMemcpyHtoA", [](Things& t) { return cuMemcpyHtoA(t.array, 0, scratch, 64); }},
-    {"cuMemsetD8", [](Things& t) { return cuMemsetD8(D(t.device), 1, 64); }},
-    {"cuMemsetD32", [](Things& t) { return cuMemsetD32(D(t.device), 1, 16); }},
-    {"cuMemsetD2D8", [](Things& t) { return cuMemsetD2D8(D(t.device), 64, 1, 16, 4); }},
-    {"cuMemsetD8Async", [](Things& t) { return cuMemsetD8Async(D(t.device), 1, 64, t.other); }},
-    {"cuMemsetD32Async_legacy", [](Things& t) { return cuMemsetD32Async(D(t.device), 1, 16, nullptr); }},
-    {"cuStreamCreate", [](Things&) { CUstream s; return cuStreamCreate(&s, 0); }},
-    {"cuStreamCreateWithPriority", [](Things&) { CUstream s; return cuStreamCreateWithPriority(&s, 1, -1); }},
-    {"cuStreamQuery", [](Things& t) { return cuStreamQuery(t.other); }},
-    {"cuStreamQuery_legacy", [](Things&) { return cuStreamQuery(nullptr); }},
-    {"cuStreamSynchronize", [](Things& t) { return cuStreamSynchronize(t.other); }},
-    {"cuStreamSynchronize_legacy", [](Things&) { return cuStreamSynchronize(nullptr); }},
-    {"cuStreamDestroy", [](Things& t) { return cuStreamDestroy(t.free_stream[t.used[2]++]); }},
-    {"cuStreamWaitEvent", [](Things& t) { return cuStreamWaitEvent(t.other, t.event, 0); }},
-    {"cuStreamWaitEvent_legacy", [](Things& t) { return cuStreamWaitEvent(nullptr, t.event, 0); }},
-    {"cuStreamGetFlags", [](Things& t) { unsigned f; return cuStreamGetFlags(t.other, &f); }},
-    {"cuStreamGetPriority", [](Things& t) { int f; return cuStreamGetPriority(t.other, &f); }},
-    {"cuStreamGetCtx", [](Things& t) { CUcontext c; return cuStreamGetCtx(t.other, &c); }},
-    {"cuStreamGetId", [](Things& t) { unsigned long long n; return cuStreamGetId(t.other, &n); }},
-    {"cuStreamGetDevice", [](Things& t) { CUdevice d; return cuStreamGetDevice(t.other, &d); }},
-    {"cuStreamAddCallback", [](Things& t) { return cuStreamAddCallback(t.other, nothing_either, nullptr, 0); }},
-    {"cuLaunchHostFunc", [](Things& t) { return cuLaunchHostFunc(t.other, nothing, nullptr); }},
-    {"cuStreamAttachMemAsync", [](Things& t) { return cuStreamAttachMemAsync(t.other, D(t.managed), 0, CU_MEM_ATTACH_SINGLE); }},
-    {"cuStreamWriteValue32", [](Things& t) { return cuStreamWriteValue32(t.other, D(t.device), 1, 0); }},
-    {"cuStreamWaitValue32", [](Things& t) { return cuStreamWaitValue32(t.other, D(t.device), 0, 0); }},
-    {"cuStreamIsCapturing", [](Things& t) { CUstreamCaptureStatus s; return cuStreamIsCapturing(t.other, &s); }},
-    {"cuStreamIsCapturing_legacy", [](Things&) { CUstreamCaptureStatus s; return cuStreamIsCapturing(nullptr, &s); }},
-    {"cuStreamGetCaptureInfo", [](Things& t) { CUstreamCaptureStatus s; return cuStreamGetCaptureInfo_v3(t.other, &s, nullptr, nullptr, nullptr, nullptr, nullptr); }},
-    {"cuStreamCopyAttributes", [](Things& t) { return cuStreamCopyAttributes(t.other, t.free_stream[3]); }},
-    {"cuStreamGetAttribute", [](Things& t) { CUstreamAttrValue v; return cuStreamGetAttribute(t.other, CU_LAUNCH_ATTRIBUTE_PRIORITY, &v); }},
-    {"cuEventCreate", [](Things&) { CUevent e; return cuEventCreate(&e, 0); }},
-    {"cuEventRecord", [](Things& t) { return cuEventRecord(t.second, t.other); }},
-    {"cuEventRecord_legacy", [](Things& t) { return cuEventRecord(t.second, nullptr); }},
-    {"cuEventQuery", [](Things& t) { return cuEventQuery(t.event); }},
-    {"cuEventQuery_unrecorded", [](Things& t) { return cuEventQuery(t.free_event[3]); }},
-    {"cuEventSynchronize", [](Things& t) { return cuEventSynchronize(t.event); }},
-    {"cuEventElapsedTime", [](Things& t) { float ms; return cuEventElapsedTime(&ms, t.timed[0], t.timed[1]); }},
-    {"cuEventDestroy", [](Things& t) { return cuEventDestroy(t.free_event[t.used[3]++]); }},
-    {"cuCtxSynchronize", [](Things&) { return cuCtxSynchronize(); }},
-    {"cuCtxGetCurrent", [](Things&) { CUcontext c; return cuCtxGetCurrent(&c); }},
-    {"cuCtxGetDevice", [](Things&) { CUdevice d; return cuCtxGetDevice(&d); }},
-    {"cuCtxGetLimit", [](Things&) { size_t n; return cuCtxGetLimit(&n, CU_LIMIT_STACK_SIZE); }},
-    {"cuCtxSetLimit", [](Things&) { return cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024); }},
-    {"cuCtxGetFlags", [](Things&) { unsigned f; return cuCtxGetFlags(&f); }},
-    {"cuCtxGetId", [](Things&) { unsigned long long n; return cuCtxGetId(nullptr, &n); }},
-    {"cuCtxGetCacheConfig", [](Things&) { CUfunc_cache c; return cuCtxGetCacheConfig(&c); }},
-    {"cuCtxSetCacheConfig", [](Things&) { return cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_NONE); }},
-    {"cuCtxGetApiVersion", [](Things&) { unsigned v; return cuCtxGetApiVersion(nullptr, &v); }},
-    {"cuCtxGetStreamPriorityRange", [](Things&) { int a, b; return cuCtxGetStreamPriorityRange(&a, &b); }},
-    {"cuCtxResetPersistingL2Cache", [](Things&) { return cuCtxResetPersistingL2Cache(); }},
-    {"cuCtxPushCurrent_null", [](Things&) { return cuCtxPushCurrent(nullptr); }},
-    {"cuModuleLoadData", [](Things&) { CUmodule m; return cuModuleLoadData(&m, tiny); }},
-    {"cuModuleGetFunction", [](Things& t) { CUfunction f; return cuModuleGetFunction(&f, t.module, "absent"); }},
-    {"cuModuleGetGlobal", [](Things& t) { CUdeviceptr p; size_t n; return cuModuleGetGlobal(&p, &n, t.module, "absent"); }},
-    {"cuModuleGetLoadingMode", [](Things&) { CUmoduleLoadingMode m; return cuModuleGetLoadingMode(&m); }},
-    {"cuLibraryLoadData", [](Things&) { CUlibrary l; return cuLibraryLoadData(&l, tiny, nullptr, nullptr, 0, nullptr, nullptr, 0); }},
-    {"cuFuncGetAttribute", [](Things& t) { int v; return cuFuncGetAttribute(&v, CU_FUNC_ATTRIBUTE_NUM_REGS, t.function); }},
-    {"cuFuncSetAttribute", [](Things& t) { return cuFuncSetAttribute(t.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024); }},
-    {"cuFuncGetName", [](Things& t) { const char* n; return cuFuncGetName(&n, t.function); }},
-    {"cuOccupancyMaxActiveBlocksPerMultiprocessor", [](Things& t) { int n; return cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, t.function, 64, 0); }},
-    {"cuLaunchKernel", [](Things& t) { void* p[] = {&t.device}; return cuLaunchKernel(t.function, 1, 1, 1, 1, 1, 1, 0, t.other, p, nullptr); }},
-    {"cuLaunchKernel_legacy", [](Things& t) { void* p[] = {&t.device}; return cuLaunchKernel(t.function, 1, 1, 1, 1, 1, 1, 0, nullptr, p, nullptr); }},
-    {"cuLaunchKernel_shape", [](Things& t) { void* p[] = {&t.device}; return cuLaunchKernel(t.function, 1, 1, 1, 4096, 1, 1, 0, t.other, p, nullptr); }},
-    {"cuGraphCreate", [](Things&) { CUgraph g; return cuGraphCreate(&g, 0); }},
-    {"cuGraphAddEmptyNode", [](Things& t) { CUgraphNode n; return cuGraphAddEmptyNode(&n, t.graph, nullptr, 0); }},
-    {"cuGraphInstantiate", [](Things& t) { CUgraphExec e; return cuGraphInstantiate(&e, t.graph, 0); }},
-    {"cuGraphLaunch", [](Things& t) { return cuGraphLaunch(t.exec, t.other); }},
-    {"cuGraphUpload", [](Things& t) { return cuGraphUpload(t.exec, t.other); }},
-    {"cuMemAllocAsync", [](Things& t) { CUdeviceptr p; return cuMemAllocAsync(&p, 512, t.other); }},
-    {"cuMemAllocFromPoolAsync", [](Things& t) { CUdeviceptr p; return cuMemAllocFromPoolAsync(&p, 512, t.pool, t.other); }},
-    {"cuMemPoolTrimTo", [](Things& t) { return cuMemPoolTrimTo(t.pool, 0); }},
-    {"cuMemPoolGetAttribute", [](Things& t) { cuuint64_t v; return cuMemPoolGetAttribute(t.pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &v); }},
-    {"cuMemPoolCreate", [](Things&) { CUmemoryPool p; CUmemPoolProps props{}; props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED; props.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}}; return cuMemPoolCreate(&p, &props); }},
-    {"cuDeviceGetDefaultMemPool", [](Things&) { CUmemoryPool p; return cuDeviceGetDefaultMemPool(&p, 0); }},
-    {"cuDeviceGetMemPool", [](Things&) { CUmemoryPool p; return cuDeviceGetMemPool(&p, 0); }},
-    {"cuMemAddressReserve", [](Things&) { CUdeviceptr p; return cuMemAddressReserve(&p, 2 << 20, 0, 0, 0); }},
-    {"cuMemCreate", [](Things&) { CUmemGenericAllocationHandle h; CUmemAllocationProp prop{}; prop.type = CU_MEM_ALLOCATION_TYPE_PINNED; prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}}; return cuMemCreate(&h, 2 << 20, &prop, 0); }},
-    {"cuMemGetAllocationGranularity", [](Things&) { size_t n; CUmemAllocationProp prop{}; prop.type = CU_MEM_ALLOCATION_TYPE_PINNED; prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}}; return cuMemGetAllocationGranularity(&n, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM); }},
-    {"cuArrayCreate", [](Things&) { CUarray a; CUDA_ARRAY_DESCRIPTOR d{64, 64, CU_AD_FORMAT_FLOAT, 1}; return cuArrayCreate(&a, &d); }},
-    {"cuArrayGetDescriptor", [](Things& t) { CUDA_ARRAY_DESCRIPTOR d; return cuArrayGetDescriptor(&d, t.array); }},
-    {"cuMemPrefetchAsync", [](Things& t) { CUmemLocation l{CU_MEM_LOCATION_TYPE_DEVICE, {0}}; return cuMemPrefetchAsync(D(t.managed), room, l, 0, t.other); }},
-    {"cuMemAdvise", [](Things& t) { CUmemLocation l{CU_MEM_LOCATION_TYPE_DEVICE, {0}}; return cuMemAdvise(D(t.managed), room, CU_MEM_ADVISE_SET_READ_MOSTLY, l); }},
-    {"cuDeviceGet", [](Things&) { CUdevice d; return cuDeviceGet(&d, 0); }},
-    {"cuDeviceGetCount", [](Things&) { int n; return cuDeviceGetCount(&n); }},
-    {"cuDeviceGetName", [](Things&) { char n[64]; return cuDeviceGetName(n, 64, 0); }},
-    {"cuDeviceGetAttribute", [](Things&) { int n; return cuDeviceGetAttribute(&n, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0); }},
-    {"cuDeviceTotalMem", [](Things&) { size_t n; return cuDeviceTotalMem(&n, 0); }},
-    {"cuDeviceGetUuid", [](Things&) { CUuuid u; return cuDeviceGetUuid(&u, 0); }},
-    {"cuDeviceGetPCIBusId", [](Things&) { char n[64]; return cuDeviceGetPCIBusId(n, 64, 0); }},
-    {"cuDeviceCanAccessPeer", [](Things&) { int n; return cuDeviceCanAccessPeer(&n, 0, 0); }},
-    {"cuDevicePrimaryCtxGetState", [](Things&) { unsigned f; int a; return cuDevicePrimaryCtxGetState(0, &f, &a); }},
-    {"cuDevicePrimaryCtxSetFlags", [](Things&) { return cuDevicePrimaryCtxSetFlags(0, 0); }},
-    {"cuDeviceGetGraphMemAttribute", [](Things&) { cuuint64_t v; return cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &v); }},
-    {"cuDeviceGraphMemTrim", [](Things&) { return cuDeviceGraphMemTrim(0); }},
-    {"cuIpcGetMemHandle", [](Things& t) { CUipcMemHandle h; return cuIpcGetMemHandle(&h, D(t.device)); }},
-    {"cuProfilerStart", [](Things&) { return cuProfilerStart(); }},
-    {"cuDriverGetVersion", [](Things&) { int v; return cuDriverGetVersion(&v); }},
-    {"cuGetErrorName", [](Things&) { const char* n; return cuGetErrorName(CUDA_ERROR_INVALID_VALUE, &n); }},
-    {"cuGetProcAddress", [](Things&) { void* f; return cuGetProcAddress("cuMemAlloc", &f, 13000, 0, nullptr); }},
-    {"cuThreadExchangeStreamCaptureMode", [](Things&) { CUstreamCaptureMode m = CU_STREAM_CAPTURE_MODE_GLOBAL; return cuThreadExchangeStreamCaptureMode(&m); }},
-    {"cudaMalloc", [](Things&) { void* p; return cudaMalloc(&p, 512); }},
-    {"cudaMalloc_zero", [](Things&) { void* p; return cudaMalloc(&p, 0); }},
-    {"cudaFree", [](Things& t) { return cudaFree(t.free_device[t.used[0]++]); }},
-    {"cudaFree_null", [](Things&) { return cudaFree(nullptr); }},
-    {"cudaMallocHost", [](Things&) { void* p; return cudaMallocHost(&p, 512); }},
-    {"cudaFreeHost", [](Things& t) { return cudaFreeHost(t.free_pinned[t.used[1]++]); }},
-    {"cudaMallocManaged", [](Things&) { void* p; return cudaMallocManaged(&p, 512); }},
-    {"cudaMallocAsync", [](Things& t) { void* p; return cudaMallocAsync(&p, 512, t.other); }},
-    {"cudaFreeAsync", [](Things& t) { return cudaFreeAsync(t.pool_memory, t.other); }},
-    {"cudaMallocArray", [](Things&) { cudaArray_t a; cudaChannelFormatDesc d = cudaCreateChannelDesc<float>(); return cudaMallocArray(&a, &d, 16, 16); }},
-    {"cudaMemcpy", [](Things& t) { return cudaMemcpy(t.device, scratch, 64, cudaMemcpyHostToDevice); }},
-    {"cudaMemcpyAsync", [](Things& t) { return cudaMemcpyAsync(t.device, t.pinned, 64, cudaMemcpyHostToDevice, t.other); }},
-    {"cudaMemcpyToSymbol", [](Things&) { return cudaMemcpyToSymbol(word, scratch, 4); }},
-    {"cudaMemset", [](Things& t) { return cudaMemset(t.device, 0, 64); }},
-    {"cudaMemsetAsync", [](Things& t) { return cudaMemsetAsync(t.device, 0, 64, t.other); }},
-    {"cudaMemGetInfo", [](Things&) { size_t a, b; return cudaMemGetInfo(&a, &b); }},
-    {"cudaPointerGetAttributes", [](Things& t) { cudaPointerAttributes a; return cudaPointerGetAttributes(&a, t.device); }},
-    {"cudaDeviceSynchronize", [](Things&) { return cudaDeviceSynchronize(); }},
-    {"cudaStreamCreate", [](Things&) { cudaStream_t s; return cudaStreamCreate(&s); }},
-    {"cudaStreamSynchronize", [](Things& t) { return cudaStreamSynchronize(t.other); }},
-    {"cudaStreamQuery", [](Things& t) { return cudaStreamQuery(t.other); }},
-    {"cudaEventCreate", [](Things&) { cudaEvent_t e; return cudaEventCreate(&e); }},
-    {"cudaEventRecord", [](Things& t) { return cudaEventRecord(t.second, t.other); }},
-    {"cudaEventSynchronize", [](Things& t) { return cudaEventSynchronize(t.event); }},
-    {"cudaLaunchKernel", [](Things& t) { void* p[] = {&t.device}; return cudaLaunchKernel(touch, dim3(1), dim3(1), p, 0, t.other); }},
-    {"cudaFuncGetAttributes", [](Things&) { cudaFuncAttributes a; return cudaFuncGetAttributes(&a, touch); }},
-    {"cudaOccupancyMaxActiveBlocksPerMultiprocessor", [](Things&) { int n; return cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, touch, 64, 0); }},
-    {"cudaGetDevice", [](Things&) { int d; return cudaGetDevice(&d); }},
-    {"cudaSetDevice", [](Things&) { return cudaSetDevice(0); }},
-    {"cudaGetDeviceCount", [](Things&) { int d; return cudaGetDeviceCount(&d); }},
-    {"cudaDeviceGetAttribute", [](Things&) { int v; return cudaDeviceGetAttribute(&v, cudaDevAttrWarpSize, 0); }},
-    {"cudaDeviceGetLimit", [](Things&) { size_t v; return cudaDeviceGetLimit(&v, cudaLimitStackSize); }},
-    {"cudaDeviceGetStreamPriorityRange", [](Things&) { int a, b; return cudaDeviceGetStreamPriorityRange(&a, &b); }},
-    {"cudaHostRegister", [](Things& t) { return cudaHostRegister(t.pages + 8192, 4096, 0); }},
-    {"cudaGraphCreate", [](Things&) { cudaGraph_t g; return cudaGraphCreate(&g, 0); }},
-    {"cudaGraphInstantiate", [](Things& t) { cudaGraphExec_t e; return cudaGraphInstantiate(&e, t.graph, 0); }},
-    {"cudaGraphLaunch", [](Things& t) { return cudaGraphLaunch(t.exec, t.other); }},
-    {"cudaStreamBeginCapture", [](Things& t) { const int rc = cudaStreamBeginCapture(t.free_stream[3], cudaStreamCaptureModeRelaxed); cudaGraph_t g; if (!rc) cudaStreamEndCapture(t.free_stream[3], &g); return rc; }},
-    {"cudaDriverGetVersion", [](Things&) { int v; return cudaDriverGetVersion(&v); }},
-    {"cudaRuntimeGetVersion", [](Things&) { int v; return cudaRuntimeGetVersion(&v); }},
-    {"cudaPeekAtLastError", [](Things&) { return cudaPeekAtLastError(); }},
-    {"cudaGetLastError", [](Things&) { return cudaGetLastError(); }},
-    {"cudaGetLastError_twice", [](Things&) { return cudaGetLastError(); }},
+    CALL(cuMemAlloc, CUdeviceptr p; return cuMemAlloc(&p, 512);)
+    CALL(cuMemAllocPitch, CUdeviceptr p; size_t n; return cuMemAllocPitch(&p, &n, 64, 64, 4);)
+    CALL(cuMemAllocHost, void* p; return cuMemAllocHost(&p, 512);)
+    CALL(cuMemHostAlloc, void* p; return cuMemHostAlloc(&p, 512, 0);)
+    CALL(cuMemAllocManaged, CUdeviceptr p; return cuMemAllocManaged(&p, 512, 1);)
+    CALL(cuMemFree, return cuMemFree(D(t.free_device[t.used[0]++]));)
+    CALL(cuMemFree_null, return cuMemFree(0);)
+    CALL(cuMemFreeHost, return cuMemFreeHost(t.free_pinned[t.used[1]++]);)
+    CALL(cuMemFreeHost_null, return cuMemFreeHost(nullptr);)
+    CALL(cuMemHostRegister, return cuMemHostRegister(t.pages, 4096, 0);)
+    CALL(cuMemHostUnregister, return cuMemHostUnregister(t.registered);)
+    CALL(cuMemHostGetDevicePointer, CUdeviceptr p; return cuMemHostGetDevicePointer(&p, t.pinned, 0);)
+    CALL(cuMemHostGetFlags, unsigned f; return cuMemHostGetFlags(&f, t.pinned);)
+    CALL(cuMemGetInfo, size_t a, b; return cuMemGetInfo(&a, &b);)
+    CALL(cuMemGetAddressRange, CUdeviceptr p; size_t n; return cuMemGetAddressRange(&p, &n, D(t.device));)
+    CALL(cuPointerGetAttribute, unsigned v; return cuPointerGetAttribute(&v, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, D(t.device));)
+    CALL(cuMemcpyHtoD, return cuMemcpyHtoD(D(t.device), scratch, 64);)
+    CALL(cuMemcpyDtoH, return cuMemcpyDtoH(scratch, D(t.device), 64);)
+    CALL(cuMemcpyDtoD, return cuMemcpyDtoD(D(t.device), D(t.other_device), 64);)
+    CALL(cuMemcpy, return cuMemcpy(D(t.device), D(t.pinned), 64);)
+    CALL(cuMemcpy_zero, return cuMemcpy(D(t.device), D(t.pinned), 0);)
+    CALL(cuMemcpyHtoDAsync, return cuMemcpyHtoDAsync(D(t.device), t.pinned, 64, t.other);)
+    CALL(cuMemcpyHtoDAsync_legacy, return cuMemcpyHtoDAsync(D(t.device), t.pinned, 64, nullptr);)
+    CALL(cuMemcpyDtoHAsync, return cuMemcpyDtoHAsync(t.pinned, D(t.device), 64, t.other);)
+    CALL(cuMemcpyDtoDAsync, return cuMemcpyDtoDAsync(D(t.device), D(t.other_device), 64, t.other);)
+    CALL(cuMemcpyAsync, return cuMemcpyAsync(D(t.device), D(t.other_device), 64, t.other);)
+    CALL(cuMemcpyPeer, CUcontext c = nullptr; cuCtxGetCurrent(&c); return cuMemcpyPeer(D(t.device), c, D(t.other_device), c, 64);)
+    CALL(cuMemcpy2D, CUDA_MEMCPY2D c{}; c.srcMemoryType = CU_MEMORYTYPE_HOST; c.srcHost = scratch; c.srcPitch = 64; c.dstMemoryType = CU_MEMORYTYPE_DEVICE; c.dstDevice = D(t.device); c.dstPitch = 64; c.WidthInBytes = 64; c.Height = 4; return cuMemcpy2D(&c);)
+    CALL(cuMemcpyHtoA, return cuMemcpyHtoA(t.array, 0, scratch, 64);)
+    CALL(cuMemsetD8, return cuMemsetD8(D(t.device), 1, 64);)
+    CALL(cuMemsetD32, return cuMemsetD32(D(t.device), 1, 16);)
+    CALL(cuMemsetD2D8, return cuMemsetD2D8(D(t.device), 64, 1, 16, 4);)
+    CALL(cuMemsetD8Async, return cuMemsetD8Async(D(t.device), 1, 64, t.other);)
+    CALL(cuMemsetD32Async_legacy, return cuMemsetD32Async(D(t.device), 1, 16, nullptr);)
+    CALL(cuStreamCreate, CUstream s; return cuStreamCreate(&s, 0);)
+    CALL(cuStreamCreateWithPriority, CUstream s; return cuStreamCreateWithPriority(&s, 1, -1);)
+    CALL(cuStreamQuery, return cuStreamQuery(t.other);)
+    CALL(cuStreamQuery_legacy, return cuStreamQuery(nullptr);)
+    CALL(cuStreamSynchronize, return cuStreamSynchronize(t.other);)
+    CALL(cuStreamSynchronize_legacy, return cuStreamSynchronize(nullptr);)
+    CALL(cuStreamDestroy, return cuStreamDestroy(t.free_stream[t.used[2]++]);)
+    CALL(cuStreamWaitEvent, return cuStreamWaitEvent(t.other, t.event, 0);)
+    CALL(cuStreamWaitEvent_legacy, return cuStreamWaitEvent(nullptr, t.event, 0);)
+    CALL(cuStreamGetFlags, unsigned f; return cuStreamGetFlags(t.other, &f);)
+    CALL(cuStreamGetPriority, int f; return cuStreamGetPriority(t.other, &f);)
+    CALL(cuStreamGetCtx, CUcontext c; return cuStreamGetCtx(t.other, &c);)
+    CALL(cuStreamGetId, unsigned long long n; return cuStreamGetId(t.other, &n);)
+    CALL(cuStreamGetDevice, CUdevice d; return cuStreamGetDevice(t.other, &d);)
+    CALL(cuStreamAddCallback, return cuStreamAddCallback(t.other, nothing_either, nullptr, 0);)
+    CALL(cuLaunchHostFunc, return cuLaunchHostFunc(t.other, nothing, nullptr);)
+    CALL(cuStreamAttachMemAsync, return cuStreamAttachMemAsync(t.other, D(t.managed), 0, CU_MEM_ATTACH_SINGLE);)
+    CALL(cuStreamWriteValue32, return cuStreamWriteValue32(t.other, D(t.device), 1, 0);)
+    CALL(cuStreamWaitValue32, return cuStreamWaitValue32(t.other, D(t.device), 0, 0);)
+    CALL(cuStreamIsCapturing, CUstreamCaptureStatus s; return cuStreamIsCapturing(t.other, &s);)
+    CALL(cuStreamIsCapturing_legacy, CUstreamCaptureStatus s; return cuStreamIsCapturing(nullptr, &s);)
+    CALL(cuStreamGetCaptureInfo, CUstreamCaptureStatus s; return cuStreamGetCaptureInfo_v3(t.other, &s, nullptr, nullptr, nullptr, nullptr, nullptr);)
+    CALL(cuStreamCopyAttributes, return cuStreamCopyAttributes(t.other, t.free_stream[3]);)
+    CALL(cuStreamGetAttribute, CUstreamAttrValue v; return cuStreamGetAttribute(t.other, CU_LAUNCH_ATTRIBUTE_PRIORITY, &v);)
+    CALL(cuEventCreate, CUevent e; return cuEventCreate(&e, 0);)
+    CALL(cuEventRecord, return cuEventRecord(t.second, t.other);)
+    CALL(cuEventRecord_legacy, return cuEventRecord(t.second, nullptr);)
+    CALL(cuEventQuery, return cuEventQuery(t.event);)
+    CALL(cuEventQuery_unrecorded, return cuEventQuery(t.free_event[3]);)
+    CALL(cuEventSynchronize, return cuEventSynchronize(t.event);)
+    CALL(cuEventElapsedTime, float ms; return cuEventElapsedTime(&ms, t.timed[0], t.timed[1]);)
+    CALL(cuEventDestroy, return cuEventDestroy(t.free_event[t.used[3]++]);)
+    CALL(cuCtxSynchronize, return cuCtxSynchronize();)
+    CALL(cuCtxGetCurrent, CUcontext c; return cuCtxGetCurrent(&c);)
+    CALL(cuCtxGetDevice, CUdevice d; return cuCtxGetDevice(&d);)
+    CALL(cuCtxGetLimit, size_t n; return cuCtxGetLimit(&n, CU_LIMIT_STACK_SIZE);)
+    CALL(cuCtxSetLimit, return cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024);)
+    CALL(cuCtxGetFlags, unsigned f; return cuCtxGetFlags(&f);)
+    CALL(cuCtxGetId, unsigned long long n; return cuCtxGetId(nullptr, &n);)
+    CALL(cuCtxGetCacheConfig, CUfunc_cache c; return cuCtxGetCacheConfig(&c);)
+    CALL(cuCtxSetCacheConfig, return cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_NONE);)
+    CALL(cuCtxGetApiVersion, unsigned v; return cuCtxGetApiVersion(nullptr, &v);)
+    CALL(cuCtxGetStreamPriorityRange, int a, b; return cuCtxGetStreamPriorityRange(&a, &b);)
+    CALL(cuCtxResetPersistingL2Cache, return cuCtxResetPersistingL2Cache();)
+    CALL(cuCtxPushCurrent_null, return cuCtxPushCurrent(nullptr);)
+    CALL(cuModuleLoadData, CUmodule m; return cuModuleLoadData(&m, tiny);)
+    CALL(cuModuleGetFunction, CUfunction f; return cuModuleGetFunction(&f, t.module, "absent");)
+    CALL(cuModuleGetGlobal, CUdeviceptr p; size_t n; return cuModuleGetGlobal(&p, &n, t.module, "absent");)
+    CALL(cuModuleGetLoadingMode, CUmoduleLoadingMode m; return cuModuleGetLoadingMode(&m);)
+    CALL(cuLibraryLoadData, CUlibrary l; return cuLibraryLoadData(&l, tiny, nullptr, nullptr, 0, nullptr, nullptr, 0);)
+    CALL(cuFuncGetAttribute, int v; return cuFuncGetAttribute(&v, CU_FUNC_ATTRIBUTE_NUM_REGS, t.function);)
+    CALL(cuFuncSetAttribute, return cuFuncSetAttribute(t.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024);)
+    CALL(cuFuncGetName, const char* n; return cuFuncGetName(&n, t.function);)
+    CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, int n; return cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, t.function, 64, 0);)
+    CALL(cuLaunchKernel, void* p[] = {&t.device}; return cuLaunchKernel(t.function, 1, 1, 1, 1, 1, 1, 0, t.other, p, nullptr);)
+    CALL(cuLaunchKernel_legacy, void* p[] = {&t.device}; return cuLaunchKernel(t.function, 1, 1, 1, 1, 1, 1, 0, nullptr, p, nullptr);)
+    CALL(cuLaunchKernel_shape, void* p[] = {&t.device}; return cuLaunchKernel(t.function, 1, 1, 1, 4096, 1, 1, 0, t.other, p, nullptr);)
+    CALL(cuGraphCreate, CUgraph g; return cuGraphCreate(&g, 0);)
+    CALL(cuGraphAddEmptyNode, CUgraphNode n; return cuGraphAddEmptyNode(&n, t.graph, nullptr, 0);)
+    CALL(cuGraphInstantiate, CUgraphExec e; return cuGraphInstantiate(&e, t.graph, 0);)
+    CALL(cuGraphLaunch, return cuGraphLaunch(t.exec, t.other);)
+    CALL(cuGraphUpload, return cuGraphUpload(t.exec, t.other);)
+    CALL(cuMemAllocAsync, CUdeviceptr p; return cuMemAllocAsync(&p, 512, t.other);)
+    CALL(cuMemAllocFromPoolAsync, CUdeviceptr p; return cuMemAllocFromPoolAsync(&p, 512, t.pool, t.other);)
+    CALL(cuMemPoolTrimTo, return cuMemPoolTrimTo(t.pool, 0);)
+    CALL(cuMemPoolGetAttribute, cuuint64_t v; return cuMemPoolGetAttribute(t.pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &v);)
+    CALL(cuMemPoolCreate, CUmemoryPool p; CUmemPoolProps props{}; props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED; props.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}}; return cuMemPoolCreate(&p, &props);)
+    CALL(cuDeviceGetDefaultMemPool, CUmemoryPool p; return cuDeviceGetDefaultMemPool(&p, 0);)
+    CALL(cuDeviceGetMemPool, CUmemoryPool p; return cuDeviceGetMemPool(&p, 0);)
+    CALL(cuMemAddressReserve, CUdeviceptr p; return cuMemAddressReserve(&p, 2 << 20, 0, 0, 0);)
+    CALL(cuMemCreate, CUmemGenericAllocationHandle h; CUmemAllocationProp prop{}; prop.type = CU_MEM_ALLOCATION_TYPE_PINNED; prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}}; return cuMemCreate(&h, 2 << 20, &prop, 0);)
+    CALL(cuMemGetAllocationGranularity, size_t n; CUmemAllocationProp prop{}; prop.type = CU_MEM_ALLOCATION_TYPE_PINNED; prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}}; return cuMemGetAllocationGranularity(&n, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);)
+    CALL(cuArrayCreate, CUarray a; CUDA_ARRAY_DESCRIPTOR d{64, 64, CU_AD_FORMAT_FLOAT, 1}; return cuArrayCreate(&a, &d);)
+    CALL(cuArrayGetDescriptor, CUDA_ARRAY_DESCRIPTOR d; return cuArrayGetDescriptor(&d, t.array);)
+    CALL(cuMemPrefetchAsync, CUmemLocation l{CU_MEM_LOCATION_TYPE_DEVICE, {0}}; return cuMemPrefetchAsync(D(t.managed), room, l, 0, t.other);)
+    CALL(cuMemAdvise, CUmemLocation l{CU_MEM_LOCATION_TYPE_DEVICE, {0}}; return cuMemAdvise(D(t.managed), room, CU_MEM_ADVISE_SET_READ_MOSTLY, l);)
+    CALL(cuDeviceGet, CUdevice d; return cuDeviceGet(&d, 0);)
+    CALL(cuDeviceGetCount, int n; return cuDeviceGetCount(&n);)
+    CALL(cuDeviceGetName, char n[64]; return cuDeviceGetName(n, 64, 0);)
+    CALL(cuDeviceGetAttribute, int n; return cuDeviceGetAttribute(&n, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0);)
+    CALL(cuDeviceTotalMem, size_t n; return cuDeviceTotalMem(&n, 0);)
+    CALL(cuDeviceGetUuid, CUuuid u; return cuDeviceGetUuid(&u, 0);)
+    CALL(cuDeviceGetPCIBusId, char n[64]; return cuDeviceGetPCIBusId(n, 64, 0);)
+    CALL(cuDeviceCanAccessPeer, int n; return cuDeviceCanAccessPeer(&n, 0, 0);)
+    CALL(cuDevicePrimaryCtxGetState, unsigned f; int a; return cuDevicePrimaryCtxGetState(0, &f, &a);)
+    CALL(cuDevicePrimaryCtxSetFlags, return cuDevicePrimaryCtxSetFlags(0, 0);)
+    CALL(cuDeviceGetGraphMemAttribute, cuuint64_t v; return cuDeviceGetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &v);)
+    CALL(cuDeviceGraphMemTrim, return cuDeviceGraphMemTrim(0);)
+    CALL(cuIpcGetMemHandle, CUipcMemHandle h; return cuIpcGetMemHandle(&h, D(t.device));)
+    CALL(cuProfilerStart, return cuProfilerStart();)
+    CALL(cuDriverGetVersion, int v; return cuDriverGetVersion(&v);)
+    CALL(cuGetErrorName, const char* n; return cuGetErrorName(CUDA_ERROR_INVALID_VALUE, &n);)
+    CALL(cuGetProcAddress, void* f; return cuGetProcAddress("cuMemAlloc", &f, 13000, 0, nullptr);)
+    CALL(cuThreadExchangeStreamCaptureMode, CUstreamCaptureMode m = CU_STREAM_CAPTURE_MODE_GLOBAL; return cuThreadExchangeStreamCaptureMode(&m);)
+    CALL(cudaMalloc, void* p; return cudaMalloc(&p, 512);)
+    CALL(cudaMalloc_zero, void* p; return cudaMalloc(&p, 0);)
+    CALL(cudaFree, return cudaFree(t.free_device[t.used[0]++]);)
+    CALL(cudaFree_null, return cudaFree(nullptr);)
+    CALL(cudaMallocHost, void* p; return cudaMallocHost(&p, 512);)
+    CALL(cudaFreeHost, return cudaFreeHost(t.free_pinned[t.used[1]++]);)
+    CALL(cudaMallocManaged, void* p; return cudaMallocManaged(&p, 512);)
+    CALL(cudaMallocAsync, void* p; return cudaMallocAsync(&p, 512, t.other);)
+    CALL(cudaFreeAsync, return cudaFreeAsync(t.pool_memory, t.other);)
+    CALL(cudaMallocArray, cudaArray_t a; cudaChannelFormatDesc d = cudaCreateChannelDesc<float>(); return cudaMallocArray(&a, &d, 16, 16);)
+    CALL(cudaMemcpy, return cudaMemcpy(t.device, scratch, 64, cudaMemcpyHostToDevice);)
+    CALL(cudaMemcpyAsync, return cudaMemcpyAsync(t.device, t.pinned, 64, cudaMemcpyHostToDevice, t.other);)
+    CALL(cudaMemcpyToSymbol, return cudaMemcpyToSymbol(word, scratch, 4);)
+    CALL(cudaMemset, return cudaMemset(t.device, 0, 64);)
+    CALL(cudaMemsetAsync, return cudaMemsetAsync(t.device, 0, 64, t.other);)
+    CALL(cudaMemGetInfo, size_t a, b; return cudaMemGetInfo(&a, &b);)
+    CALL(cudaPointerGetAttributes, cudaPointerAttributes a; return cudaPointerGetAttributes(&a, t.device);)
+    CALL(cudaDeviceSynchronize, return cudaDeviceSynchronize();)
+    CALL(cudaStreamCreate, cudaStream_t s; return cudaStreamCreate(&s);)
+    CALL(cudaStreamSynchronize, return cudaStreamSynchronize(t.other);)
+    CALL(cudaStreamQuery, return cudaStreamQuery(t.other);)
+    CALL(cudaEventCreate, cudaEvent_t e; return cudaEventCreate(&e);)
+    CALL(cudaEventRecord, return cudaEventRecord(t.second, t.other);)
+    CALL(cudaEventSynchronize, return cudaEventSynchronize(t.event);)
+    CALL(cudaLaunchKernel, void* p[] = {&t.device}; return cudaLaunchKernel(touch, dim3(1), dim3(1), p, 0, t.other);)
+    CALL(cudaFuncGetAttributes, cudaFuncAttributes a; return cudaFuncGetAttributes(&a, touch);)
+    CALL(cudaOccupancyMaxActiveBlocksPerMultiprocessor, int n; return cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, touch, 64, 0);)
+    CALL(cudaGetDevice, int d; return cudaGetDevice(&d);)
+    CALL(cudaSetDevice, return cudaSetDevice(0);)
+    CALL(cudaGetDeviceCount, int d; return cudaGetDeviceCount(&d);)
+    CALL(cudaDeviceGetAttribute, int v; return cudaDeviceGetAttribute(&v, cudaDevAttrWarpSize, 0);)
+    CALL(cudaDeviceGetLimit, size_t v; return cudaDeviceGetLimit(&v, cudaLimitStackSize);)
+    CALL(cudaDeviceGetStreamPriorityRange, int a, b; return cudaDeviceGetStreamPriorityRange(&a, &b);)
+    CALL(cudaHostRegister, return cudaHostRegister(t.pages + 8192, 4096, 0);)
+    CALL(cudaGraphCreate, cudaGraph_t g; return cudaGraphCreate(&g, 0);)
+    CALL(cudaGraphInstantiate, cudaGraphExec_t e; return cudaGraphInstantiate(&e, t.graph, 0);)
+    CALL(cudaGraphLaunch, return cudaGraphLaunch(t.exec, t.other);)
+    CALL(cudaStreamBeginCapture, const int rc = cudaStreamBeginCapture(t.free_stream[3], cudaStreamCaptureModeRelaxed); cudaGraph_t g; if (!rc) cudaStreamEndCapture(t.free_stream[3], &g); return rc;)
+    CALL(cudaDriverGetVersion, int v; return cudaDriverGetVersion(&v);)
+    CALL(cudaRuntimeGetVersion, int v; return cudaRuntimeGetVersion(&v);)
+    CALL(cudaPeekAtLastError, return cudaPeekAtLastError();)
+    CALL(cudaGetLastError, return cudaGetLastError();)
+    CALL(cudaGetLastError_twice, return cudaGetLastError();)
 };
+// clang-format on
+#undef CALL
 
 }  // namespace
