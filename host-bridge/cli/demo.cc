@@ -62,6 +62,7 @@ constexpr unsigned threads = 256;      // of a block
 
 // The driver's functions, from the library that serves them.
 struct Cuda {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a member's name
 #define X(name, as) decltype(&::name) name = reinterpret_cast<decltype(&::name)>(dlsym(library, #as));
     void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     X(cuInit, cuInit)
