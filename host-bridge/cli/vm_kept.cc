@@ -79,9 +79,14 @@ Failure KeptVm::take() {
     if (Failure e = make()) return e;
     lock_ = File(open((folder_ + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!lock_) return fmt::format("cannot make {}/lock: {}", folder_, strerror(errno));
-    if (flock(lock_.fd(), LOCK_EX | LOCK_NB) == 0) return {};
-    lock_ = File();
-    return runs_already();
+    if (flock(lock_.fd(), LOCK_EX | LOCK_NB) != 0) {
+        lock_ = File();
+        return runs_already();
+    }
+    // What a process that was killed has left of its run.
+    std::error_code error;
+    if (const std::string left = run_folder(); left.starts_with("/dev/shm/barcuda-vm-")) fs::remove_all(left, error);
+    return {};
 }
 
 Failure KeptVm::keep(Disk& disk) const {

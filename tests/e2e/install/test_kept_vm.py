@@ -141,7 +141,10 @@ def test_a_vm_whose_process_was_killed_does_not_run(kept):
     os.kill(kept.process(), signal.SIGKILL)
     until(lambda: kept.states() == {"one": "stopped"}, "it is stopped")
     kept.refused("one does not run", "ssh", "one", "true")
+    left = kept.run_folder()
+    assert left.exists()
     kept.start()
+    assert not left.exists(), "what the killed process left of its run is there still"
 
 
 @pytest.mark.parametrize("why, words", [
