@@ -216,7 +216,7 @@ TEST_F(Cards, HaveRoomForSoManyBridgesAndClients) {
     all.pop_back();
     EXPECT_THAT(Member().join(path, 3).text(), IsEmpty());
     std::vector<std::unique_ptr<Claim>> claims;
-    // One bridge has many clients, another one after the other: each bridge still finds rows, whoever comes first.
+    // One bridge has many clients, another one after the other: each bridge still finds rows, also the last one.
     const auto fill = [&](Member& bridge) {
         for (std::uint32_t slot = 0;; ++slot) {
             claims.push_back(std::make_unique<Claim>(bridge, policy, gpu, slot, Claim::Terms{}));
