@@ -74,20 +74,21 @@ $(B)/soft-gpu/compiler/%.o: cppflags += -isystem $(shell $(LLVM_CONFIG) --includ
 $(B)/soft-gpu/compiler/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
 # What reads a command line does little work, and so does a subcommand.
 $(B)/host-bridge/main.o $(B)/base/cli/%.o $(B)/host-bridge/cli/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
-# The same is true of most tests; those of the queue and of the heap run long.
-$(B)/tests/unit/%.o: optimize := -O0
-$(B)/tests/unit/%.o: debug := $(unit_debug)
-$(B)/tests/unit/%.o: common_headers := $(common_headers) gtest/gtest.h
-long_tests := $(foreach names,queue/virtqueue_ queue/wait_ heap/,$(B)/tests/unit/$(names)%.o)
-$(foreach folder,base shm-device guest-allocator/heap,$(B)/$(folder)%.o) $(long_tests): optimize = $(if $(SANITIZE),-O1,-O2)
-# They are compiled as the products are, with the same precompiled headers.
-$(long_tests): debug := -g1
-$(long_tests): common_headers := $(common_headers)
+# The same is true of tests.
+$(B)/tests/unit%.o: optimize := -O0
+$(B)/tests/unit%.o: debug := $(unit_debug)
+$(B)/tests/unit%.o: common_headers := $(common_headers) gtest/gtest.h
+$(foreach folder,base shm-device guest-allocator/heap,$(B)/$(folder)%.o): optimize = $(if $(SANITIZE),-O1,-O2)
 
 $(patsubst %.cc,$(B)/%.o,$(shell grep -rlE --include='*.cc' 'BARCUDA_VERSION|version_text' shm-device guest-allocator host-bridge soft-gpu)): VERSION
+define compiled
+$(call making,CXX,$<)
+@$(CXX) $(compile) $(if $(PRECOMPILED),$$(tests/precompile $(B) '$(common_headers)' $(CXX) $(compile))) -MMD -MP -c -o $@ $<
+endef
 $(B)/%.o: %.cc
-	$(call making,CXX,$<)
-	@$(CXX) $(compile) $(if $(PRECOMPILED),$$(tests/precompile $(B) '$(common_headers)' $(CXX) $(compile))) -MMD -MP -c -o $@ $<
+	$(compiled)
+$(B)/tests/units/%.o: $(B)/tests/units/%.cc
+	$(compiled)
 
 # Driver functions that the guest library does not have answer CUDA_ERROR_NOT_SUPPORTED by name: one weak function for each
 # symbol of the driver API (and of the runtime layer's older entry points), so that a program that never calls them still loads.

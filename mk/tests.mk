@@ -15,15 +15,24 @@ every_unit_test := $(notdir $(basename $(call buildable,$(unit_files))))
 unit_names := $(filter $(UNIT),$(every_unit_test))
 unit_tests := $(foreach t,$(unit_names),$(if $(toolkit),$(B)/tests/$(t),$(if $(call generated_of,$(t)),,$(B)/tests/$(t))))
 .SECONDEXPANSION:
-# What a room's tests are linked with is large, so they are one program with a name for each file (tests/unit/main.cc). Each test of the heap
-# connects the heap in its own way, region_doors_test has tests from a header, waiters_test options for ThreadSanitizer: programs of their own.
-alone := $(foreach t,$(every_unit_test),$(if $(filter region_doors_test waiters_test,$(t))$(call in_room,heap,$(t)),$(t)))
+# What a room's tests are linked with is large, so they are one program with a name for each file (tests/unit/main.cc). Two tests of the heap
+# connect it in their own way, region_doors_test has tests from a header, waiters_test options for ThreadSanitizer: programs of their own.
+alone := $(filter heap_interrupted_test heap_threads_test region_doors_test waiters_test,$(every_unit_test))
 program_of = $(or $(filter $(1),$(alone)),$(call room_of,$(1)))
 together := $(if $(filter-out %,$(UNIT)),$(unit_names),$(every_unit_test))
 tests_of = $(foreach t,$(together),$(if $(filter $(1),$(call program_of,$(t))),$(t)))
 unit_programs := $(sort $(foreach t,$(every_unit_test),$(call program_of,$(t))))
+# Nine files of a program are compiled as one source (tests/unit/join), which reads their headers once; the two that take longest, alone.
+define unit
+sources_tests/units/$(1) := $(foreach t,$(2),$(filter %/$(t).cc,$(unit_files)))
+$(B)/tests/units/$(1).cc: $(foreach t,$(2),$(filter %/$(t).cc,$(unit_files))) tests/unit/join $(B)/tests/units/$(1).sources
+	@tests/unit/join $$(filter %.cc,$$^) > $$@
+endef
+units = $(if $(2),$(eval $(call unit,$(1),$(wordlist 1,9,$(2))))$(B)/tests/units/$(1).o $(call units,$(1)+,$(wordlist 10,999,$(2))))
+large := loopback_test packet_test
+units_of = $(call units,$(1),$(filter-out $(large),$(2))) $(foreach t,$(filter $(large),$(2)),$(call units,$(t),$(t)))
 define unit_program
-$(B)/tests/programs/$(1): $(foreach t,$(2),$(B)/tests/unit/$(call room_of,$(t))/$(t).o) $(B)/tests/unit/main.o $(B)/tests/programs/$(1).sources \
+$(B)/tests/programs/$(1): $(call units_of,$(1),$(2)) $(B)/tests/unit/main.o $(B)/tests/programs/$(1).sources \
     $(call archive_files,$(if $(call in_room,guest queue worker,$(firstword $(2))),unit-support) $(call archives_of,$(firstword $(2)))) \
     $(call generated_of,$(firstword $(2)))
 	$$(call making,LINK)

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -31,6 +32,13 @@ std::string others(const std::string& own) {
     return list;
 }
 
+// The tests are chosen when the program starts: from then on its filter, which it prints, is again what it was told.
+struct Told : testing::EmptyTestEventListener {
+    explicit Told(std::string told) : filter(std::move(told)) {}
+    void OnTestProgramStart(const testing::UnitTest&) override { GTEST_FLAG_SET(filter, filter); }
+    const std::string filter;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -38,6 +46,7 @@ int main(int argc, char** argv) {
     testing::InitGoogleTest(&argc, argv);
     if (const std::string list = others(own); !list.empty()) {
         const std::string filter = GTEST_FLAG_GET(filter);
+        testing::UnitTest::GetInstance()->listeners().Append(new Told(filter));
         GTEST_FLAG_SET(filter, filter + (filter.find('-') == filter.npos ? "-" : "") + list);
     }
     return RUN_ALL_TESTS();

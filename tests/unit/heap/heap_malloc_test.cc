@@ -30,7 +30,7 @@ struct Malloc : testing::Test {
         GTEST_SKIP() << "malloc is the sanitizer's";
 #endif
     }
-    static bool ours(const void* p) { return in_region(p, 1); }
+    static bool ours(void* p) { return in_region(p, 1); }
     static bool holds(const void* p, unsigned char byte, std::size_t bytes) {
         const auto* at = static_cast<const unsigned char*>(p);
         for (std::size_t i = 0; i < bytes; ++i)

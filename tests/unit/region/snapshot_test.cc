@@ -145,6 +145,7 @@ TEST(Snapshot, IsNeverHalfOfTwoSweeps) {
 namespace nvml_test {
 using namespace nvml;
 using namespace nvml::kind;
+using nvml::Shape;
 
 using Clock = Shape<device, key<4>, out<unsigned>>;
 using Name = Shape<device, text<16>>;

@@ -26,8 +26,6 @@ CUcontext current() {
     return context;
 }
 
-}  // namespace
-
 TEST_F(RuntimeDevice, IsTheFirstOneInAFreshThread) {
     std::thread([] {
         int device = -1;
@@ -181,3 +179,5 @@ TEST_F(RuntimeDevice, IsGoneInAForkedChild) {
     ASSERT_EQ(child, waitpid(child, &status, 0));
     EXPECT_EQ(0, status);
 }
+
+}  // namespace

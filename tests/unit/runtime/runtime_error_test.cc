@@ -19,8 +19,6 @@ struct RuntimeError : testing::Test {
 
 using RuntimeErrorText = RuntimeError;
 
-}  // namespace
-
 TEST_F(RuntimeError, IsRememberedUntilItIsAskedFor) {
     EXPECT_EQ(cudaErrorInvalidValue, cudaMalloc(nullptr, 16));
     EXPECT_EQ(cudaErrorInvalidValue, cudaGetLastError());
@@ -84,3 +82,5 @@ TEST_F(RuntimeErrorText, OfADriverResultWithoutARuntimeNameIsUnknown) {
     EXPECT_EQ(cudaErrorMemoryAllocation, barcuda::runtime::translate(CUDA_ERROR_OUT_OF_MEMORY));
     EXPECT_EQ(cudaErrorInvalidResourceHandle, barcuda::runtime::translate(CUDA_ERROR_INVALID_HANDLE));
 }
+
+}  // namespace

@@ -11,10 +11,10 @@
 #include "shm-device/cuda/api.h"
 #include "tests/unit/support/exports.h"
 
+namespace {
+
 using barcuda::test::exports_of;
 using barcuda::test::toolkit;
-
-namespace {
 
 // The test stands in BUILD/tests, the library in BUILD/lib.
 std::filesystem::path ours() {
@@ -23,8 +23,6 @@ std::filesystem::path ours() {
 }
 
 std::filesystem::path ours(const char* library) { return ours().parent_path() / "barcuda-libraries" / library; }
-
-}  // namespace
 
 TEST(RuntimeExports, NameEveryFunctionOfTheRealLibrary) {
     auto real = exports_of(toolkit("lib64/libcudart.so.13")), mine = exports_of(ours());
@@ -80,3 +78,5 @@ TEST(RuntimeExports, KeepEverythingElseInside) {
     if (mine.empty()) GTEST_SKIP() << ours() << " is not built";
     for (const std::string& name : mine) EXPECT_EQ(std::string::npos, name.find("barcuda7runtime")) << name;
 }
+
+}  // namespace

@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-using namespace barcuda::runtime;
-
 namespace {
+
+using namespace barcuda::runtime;
 
 // A file of these bytes.
 class Made {

@@ -82,8 +82,6 @@ struct RuntimeGraph : testing::Test {
     cudaGraph_t graph = nullptr;
 };
 
-}  // namespace
-
 TEST_F(RuntimeGraph, RunsItsKernelsEachTimeItIsLaunched) {
     cudaGraphNode_t first = add_node(1);
     add_node(10, {first});
@@ -196,3 +194,5 @@ TEST_F(RuntimeGraph, ManyThreadsMayUseAKernelForTheFirstTimeAtOnce) {
     EXPECT_EQ(cudaSuccess, cudaDeviceSynchronize());
     EXPECT_EQ(8u, value());
 }
+
+}  // namespace

@@ -26,8 +26,6 @@ struct DeviceMemory {
     void* at = nullptr;
 };
 
-}  // namespace
-
 TEST_F(RuntimeMemory, NothingIsANullPointerThatCanBeFreed) {
     void* memory = &memory;
     EXPECT_EQ(cudaSuccess, cudaMalloc(&memory, 0));
@@ -184,3 +182,5 @@ TEST_F(RuntimeMemory, AChannelDescriptorWithUnequalChannelsIsRefused) {
     EXPECT_EQ(cudaErrorInvalidChannelDescriptor, cudaMallocArray(&array, &odd, 4, 4, 0));
     EXPECT_EQ(cudaErrorInvalidChannelDescriptor, cudaMallocArray(&array, &three, 4, 4, 0));
 }
+
+}  // namespace

@@ -10,8 +10,6 @@
 
 #include "guest-allocator/runtime/registry.h"
 
-using namespace barcuda::runtime;
-
 extern "C" {
 void** __cudaRegisterFatBinary(void*);
 void __cudaRegisterFatBinaryEnd(void**);
@@ -28,6 +26,8 @@ cudaError_t cudaLaunch(const void*);
 }
 
 namespace {
+
+using namespace barcuda::runtime;
 
 // data[i] += step, with `step` a variable of the module.
 const char* const ptx_code = R"(
@@ -86,8 +86,6 @@ struct RuntimeRegistry : testing::Test {
     }
     void** binary = nullptr;
 };
-
-}  // namespace
 
 TEST_F(RuntimeRegistry, LaunchesAKernelByItsHostAddress) {
     EXPECT_EQ(9u, third([](void* data) {
@@ -221,11 +219,9 @@ TEST(RuntimeCallConfiguration, IsMissingWhereNoneWasPushed) {
 }
 
 // ---- the table -----------------------------------------------------------------------------------------------------
-namespace {
 struct Entry {
     const void* key;
 };
-}  // namespace
 
 TEST(RuntimePointerMap, FindsWhatWasInsertedThroughManyGrowths) {
     std::vector<Entry> entries(5000);
@@ -285,3 +281,5 @@ TEST(RuntimePointerMap, IsReadWhileItIsWritten) {
     done = true;
     reader.join();
 }
+
+}  // namespace

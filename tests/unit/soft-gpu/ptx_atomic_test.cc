@@ -2,9 +2,10 @@
 // ptx_atomic_test.cc: every atomic, under contention of all threads of several blocks.
 #include "tests/soft/instruction.h"
 
+namespace {
+
 using namespace barcuda::soft::test;
 
-namespace {
 constexpr unsigned blocks = 8, threads = 96, n = blocks * threads;
 
 // Every thread does `text` on the word at %rd1 (of `bits` bits) with a = its number + 1; `d` is the value that it saw.
@@ -37,7 +38,6 @@ template <class T> std::pair<T, std::vector<T>> contend(const std::string& text,
     return {word[0], seen};
 }
 constexpr u64 sum = u64{n} * (n + 1) / 2;
-}  // namespace
 
 TEST(PtxAtomic, TwoWordsAreSwappedAsOne) {
     // u:d is the expected pair, w:l the pair that was seen; both halves grow together
@@ -130,3 +130,5 @@ TEST(PtxAtomic, ALockAmongTheLanesOfOneWarpMakesProgress) {
         0);
     EXPECT_EQ(word, u64{n} << 32);
 }
+
+}  // namespace

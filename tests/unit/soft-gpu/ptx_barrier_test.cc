@@ -3,9 +3,10 @@
 // end is reported.
 #include "tests/soft/instruction.h"
 
+namespace {
+
 using namespace barcuda::soft::test;
 
-namespace {
 std::string kernel(const std::string& body) {
     return header +
            ".visible .entry k(.param .u64 p0)\n{\n.reg .b64 %rd<16>; .reg .b32 %r<32>; .reg .pred %p<8>; .shared "
@@ -20,7 +21,6 @@ std::vector<u32> run(const std::string& body, Shape shape) {
     Machine::get().run(kernel(body), "k", shape, {bytes_of_vector(data)}, {});
     return data;
 }
-}  // namespace
 
 TEST(PtxBarrier, AllWarpsSeeWhatWasWrittenBefore) {
     const auto d =
@@ -145,3 +145,5 @@ TEST(PtxBarrier, ADeadlockIsAnErrorNotAHang) {
         ADD_FAILURE() << "no failure";
     } catch (const Failure& f) { EXPECT_NE(std::string(f.what()).find("deadlock"), std::string::npos) << f.what(); }
 }
+
+}  // namespace

@@ -4,6 +4,8 @@
 
 #include "tests/soft/instruction.h"
 
+namespace {
+
 using namespace barcuda::soft::test;
 
 TEST(PtxBits, LogicWorksAtEveryWidth) {
@@ -186,3 +188,5 @@ TEST(PtxBits, Vabsdiff4SumsDifferencesOfBytes) {
         return c;
     });
 }
+
+}  // namespace

@@ -2,9 +2,10 @@
 // ptx_compare_test.cc: every relation of every kind of number, combined with predicates.
 #include "tests/soft/instruction.h"
 
+namespace {
+
 using namespace barcuda::soft::test;
 
-namespace {
 const std::string select = " selp.u32 d, 1, 0, p;";
 template <class T> void relations(const std::string& type) {
     expect<u32, T, T>("setp.eq." + type + " p, a, b;" + select, [](T a, T b) { return a == b; });
@@ -25,7 +26,6 @@ template <class T> void unordered(const std::string& type) {
     expect<u32, T, T>("setp.num." + type + " p, a, b;" + select, [=](T a, T b) { return !nan(a, b); });
     expect<u32, T, T>("setp.nan." + type + " p, a, b;" + select, [=](T a, T b) { return nan(a, b); });
 }
-}  // namespace
 
 TEST(PtxCompare, IntegersOfEveryWidth) {
     relations<u16>("u16");
@@ -72,3 +72,5 @@ TEST(PtxCompare, PredicateLogic) {
     expect<u32, s32, s32>("setp.gt.s32 p, a, 0; setp.gt.s32 q, b, 0; xor.pred p, p, q; selp.u32 d, 1, 0, !p;",
                           [](s32 a, s32 b) { return (a > 0) == (b > 0); });
 }
+
+}  // namespace

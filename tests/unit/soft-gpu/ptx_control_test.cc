@@ -2,9 +2,10 @@
 // ptx_control_test.cc: branches, loops, tables, calls, recursion, printf, assert and traps.
 #include "tests/soft/instruction.h"
 
+namespace {
+
 using namespace barcuda::soft::test;
 
-namespace {
 std::string kernel(const std::string& body, const std::string& before = {}) {
     return header + before +
            ".visible .entry k(.param .u64 p0)\n{\n.reg .b64 %rd<16>; .reg .b32 %r<32>; .reg .pred %p<8>;\n"
@@ -30,7 +31,6 @@ const std::string factorial =
     "%p, %r1, 2; @%p bra BASE; { .param .b32 a; .param .b32 b; sub.u32 %r2, %r1, 1; st.param.b32 [a], %r2; call (b), "
     "fact, (a); ld.param.b32 %r3, [b]; }\n"
     "mul.lo.u32 %r4, %r1, %r3; st.param.b32 [r], %r4; ret; BASE: st.param.b32 [r], 1; ret;\n}\n";
-}  // namespace
 
 TEST(PtxControl, LanesLoopAsOftenAsTheyLike) {
     const auto d =
@@ -127,3 +127,5 @@ TEST(PtxControl, ATrapEndsTheLaunch) {
         failure_of(kernel("setp.eq.u32 %p1, %r1, 9; @%p1 trap;"), CUDA_ERROR_LAUNCH_FAILED).find("thread (9,0,0)"),
         std::string::npos);
 }
+
+}  // namespace

@@ -4,10 +4,11 @@
 
 #include "tests/soft/instruction.h"
 
+namespace {
+
 using namespace barcuda::soft::test;
 __extension__ using i128 = __int128;
 
-namespace {
 template <class T> std::string name() {
     if constexpr (std::is_floating_point_v<T>) return "f" + std::to_string(8 * sizeof(T));
     else return (std::is_signed_v<T> ? "s" : "u") + std::to_string(8 * sizeof(T));
@@ -69,7 +70,6 @@ template <class D, class S> void float_to_integer() {
                 return static_cast<D>(x);
             });
 }
-}  // namespace
 
 TEST(PtxConvert, IntegersExtendTruncateAndSaturate) {
     to_integers<u8>();
@@ -138,3 +138,5 @@ TEST(PtxConvert, PacksSaturatedIntegers) {
         return c << 16 | static_cast<u32>(clip(a, 0, 255)) << 8 | static_cast<u32>(clip(b, 0, 255));
     });
 }
+
+}  // namespace

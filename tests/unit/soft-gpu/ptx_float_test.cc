@@ -5,9 +5,10 @@
 
 #include "tests/soft/instruction.h"
 
+namespace {
+
 using namespace barcuda::soft::test;
 
-namespace {
 float canonical(float x) { return x != x ? __builtin_bit_cast(float, 0x7FFFFFFFu) : x; }
 double canonical(double x) { return x; }
 float flush(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
@@ -57,7 +58,6 @@ template <class T> void arithmetic_in_every_direction(const std::string& type) {
         });
     }
 }
-}  // namespace
 
 TEST(PtxFloat, SingleArithmeticRoundsInEveryDirection) { arithmetic_in_every_direction<float>("f32"); }
 TEST(PtxFloat, DoubleArithmeticRoundsInEveryDirection) { arithmetic_in_every_direction<double>("f64"); }
@@ -135,3 +135,5 @@ TEST(PtxFloat, TestpSortsNumbersIntoClasses) {
                        [](float a) { return std::fpclassify(a) == FP_SUBNORMAL; });
     expect<u32, double>("testp.notanumber.f64 p, a; selp.u32 d, 1, 0, p;", [](double a) { return std::isnan(a); });
 }
+
+}  // namespace

@@ -5,9 +5,10 @@
 
 #include "tests/soft/instruction.h"
 
+namespace {
+
 using namespace barcuda::soft::test;
 
-namespace {
 // Independent of the engine: searches for the nearest of all of the format's values.
 struct Table {
     std::vector<std::pair<double, u16>> sorted;  // nonnegative finite values
@@ -53,7 +54,6 @@ std::vector<u16> other_values(unsigned seed) {
     for (auto& x : v) x = static_cast<u16>(random());
     return v;
 }
-}  // namespace
 
 TEST(PtxHalf, EveryHalfBecomesTheSameSingle) {
     expect_over<float, u16>(
@@ -145,3 +145,5 @@ TEST(PtxHalf, ComparisonsFollowTheValues) {
         },
         0, every_value(), other_values(8));
 }
+
+}  // namespace

@@ -2,11 +2,12 @@
 // ptx_integer_test.cc: integer arithmetic is that of the CPU, at every width.
 #include "tests/soft/instruction.h"
 
+namespace {
+
 using namespace barcuda::soft::test;
 __extension__ using i128 = __int128;
 __extension__ using u128 = unsigned __int128;
 
-namespace {
 template <class T> struct PtxIntegerOf : testing::Test {};
 using Widths = testing::Types<u16, s16, u32, s32, u64, s64>;
 TYPED_TEST_SUITE(PtxIntegerOf, Widths);
@@ -14,7 +15,6 @@ template <class T> std::string type() { return (std::is_signed_v<T> ? "s" : "u")
 template <class T> using U = std::make_unsigned_t<T>;
 template <class T> using Twice = std::conditional_t<sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, s32, u32>,
                                                     std::conditional_t<std::is_signed_v<T>, s64, u64>>;
-}  // namespace
 
 TYPED_TEST(PtxIntegerOf, AddSubAndMulWrapAround) {
     using T = TypeParam;
@@ -156,3 +156,5 @@ TEST(PtxInteger, PackedHalvesDoNotCarryIntoEachOther) {
     expect<u32, u32, u32>("min.u16x2 d, a, b;",
                           [&](u32 a, u32 b) { return each(a, b, [](u32 x, u32 y) { return x < y ? x : y; }); });
 }
+
+}  // namespace

@@ -2,9 +2,10 @@
 // ptx_memory_test.cc: every state space, vectors, generic addresses, and the errors of invalid addresses.
 #include "tests/soft/instruction.h"
 
+namespace {
+
 using namespace barcuda::soft::test;
 
-namespace {
 // A kernel over one buffer of words: its parameter in %rd1, the thread's number in %r1, the thread's word at [%rd3].
 std::string kernel(const std::string& body, const std::string& before = {}) {
     return header + before +
@@ -32,7 +33,6 @@ std::string failure_of(const std::string& ptx, int code, Shape shape = {}) {
 void expect_text(const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
-}  // namespace
 
 TEST(PtxMemory, SharedMemoryIsOneOfABlock) {
     const auto data = run(kernel(".shared .align 4 .b32 s[64]; mul.lo.u32 %r5, %r1, 4; mov.u32 %r6, s; add.u32 %r6, "
@@ -175,3 +175,5 @@ TEST(PtxMemory, MallocGivesMemoryThatOtherThreadsMayUse) {
                    ".extern .func (.param .b64 r) malloc (.param .b64 a);\n.extern .func free (.param .b64 a);\n"));
     for (u32 i = 0; i < 32; ++i) EXPECT_EQ(data[i], (i ^ 1) + 7);
 }
+
+}  // namespace

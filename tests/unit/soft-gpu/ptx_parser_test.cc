@@ -4,9 +4,10 @@
 
 #include "tests/soft/instruction.h"
 
+namespace {
+
 using namespace barcuda::soft;
 
-namespace {
 std::string error_of(const std::string& text, int* code = nullptr) {
     AddressSpace space;
     try {
@@ -32,7 +33,6 @@ struct PtxParser : testing::Test {
         if (std::getenv("BARCUDA_TEST_LIBCUDA")) GTEST_SKIP() << "only our engine has these texts";
     }
 };
-}  // namespace
 
 TEST_F(PtxParser, ReadsHeaderVariablesAndParameters) {
     const auto module = parse(
@@ -134,3 +134,5 @@ TEST_F(PtxParser, KernelsTellTheirShape) {
     EXPECT_EQ(info->required_block[1], 4);
     EXPECT_GE(info->local_bytes, 40u);
 }
+
+}  // namespace

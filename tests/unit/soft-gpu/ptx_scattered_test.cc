@@ -3,9 +3,10 @@
 // not, by fewer lanes than a warp; two lanes at one place; and one lane with an invalid address.
 #include "tests/soft/instruction.h"
 
+namespace {
+
 using namespace barcuda::soft::test;
 
-namespace {
 // A loop of four rounds, with the round in %r9, over one buffer in %rd1: later rounds use what an access found before.
 std::string kernel(const std::string& before, const std::string& round) {
     return header +
@@ -37,7 +38,6 @@ std::string spread(unsigned bytes) {
     return "mad.lo.u32 %r5, %r1, 7, %r9; and.b32 %r5, %r5, 31; mul.wide.u32 %rd5, %r5, " + std::to_string(bytes) +
            "; add.u64 %rd6, %rd4, %rd5;\n";
 }
-}  // namespace
 
 TEST(PtxScattered, EachLaneFindsWhatItWrote) {
     struct Width {
@@ -159,3 +159,5 @@ TEST(PtxScattered, OneWrongLaneIsNamed) {
                 }
             }
 }
+
+}  // namespace

@@ -4,9 +4,10 @@
 
 #include "tests/soft/instruction.h"
 
+namespace {
+
 using namespace barcuda::soft::test;
 
-namespace {
 // One warp; lane i holds a = value(i), and its result d comes back.
 template <class T = u32, class F> std::vector<u32> warp(const std::string& text, F value, unsigned threads = 32) {
     std::vector<u32> d(32, 0xDEADBEEF);
@@ -28,7 +29,6 @@ template <class T = u32, class F> std::vector<u32> warp(const std::string& text,
     return d;
 }
 u32 triple(u32 i) { return 3 * i + 7; }
-}  // namespace
 
 TEST(PtxWarp, ShuffleReadsAnotherLane) {
     const auto up = warp("shfl.sync.up.b32 d|p, a, 3, 0, 0xFFFFFFFF; selp.u32 x, 1000, 0, p; add.u32 d, d, x;", triple);
@@ -194,3 +194,5 @@ TEST(PtxWarp, SpecialRegistersOfALane) {
         triple);
     for (u32 i = 0; i < 32; ++i) EXPECT_EQ(d[i], 10000 + (32 - i) * 100 + i);
 }
+
+}  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "shm-device/queue/sync.h"
@@ -20,7 +21,7 @@ class Searched : public testing::Test {
   protected:
     barcuda_status status{};
     std::shared_ptr<const LargeString> image(const std::string& text) {
-        return std::make_shared<const LargeString>(text.begin(), text.end());
+        return std::make_shared<const LargeString>(std::string_view(text));
     }
     // A long image whose text is at its end.
     std::shared_ptr<const LargeString> long_image(const char* end) { return image(std::string(16 << 20, 'x') + end); }
