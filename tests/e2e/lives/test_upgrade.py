@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 from e2e.conftest import OWN_SHM
-from e2e.flat import BARCUDA, BRIDGE, BUILD, IS_ROOT, children, gxx, may_be_other_user, other_user, run, succeed, until, written
+from e2e.flat import BARCUDA, BRIDGE, BUILD, IS_ROOT, children, gxx, may_be_other_user, needs_soft, other_user, run, succeed, until, written
 
 OWN_MOUNTS = "a /dev/shm", OWN_SHM
 UPGRADES = 8
@@ -173,6 +173,7 @@ def test_the_earlier_files_bridge_goes_on_although_its_file_was_replaced(region,
     bridge.stop()
 
 
+@needs_soft("NVIDIA's driver lies where the system has it, not beside the bridge")
 def test_a_bridge_that_ends_at_once_says_why(region, installation):
     """It was able to read its options, but has no driver."""
     region.serve("--warm", "0")
@@ -207,6 +208,7 @@ def refused(region):
 def test_files_that_others_may_have_made_and_what_is_no_bridge_are_refused(region, installation, refused):
     region.serve("--warm", "0")
     refused("No such file", "--binary", "/nowhere/barcuda-bridge")
+    refused("the path is too long", "--binary", "/" + 5000 * "x")
     refused("not a regular file", "--binary", "/")
     refused("it ended with status 0 when it was asked", "--binary", "/bin/true")
     refused("cannot be executed", "--binary", written(installation.bridge.parent / "text", "text"))
