@@ -22,15 +22,16 @@ program_of = $(or $(filter $(1),$(alone)),$(call room_of,$(1)))
 together := $(if $(filter-out %,$(UNIT)),$(unit_names),$(every_unit_test))
 tests_of = $(foreach t,$(together),$(if $(filter $(1),$(call program_of,$(t))),$(t)))
 unit_programs := $(sort $(foreach t,$(every_unit_test),$(call program_of,$(t))))
-# Nine files of a program are compiled as one source (tests/unit/join), which reads their headers once; the two that take longest, alone.
+# Nine files of a program are compiled as one source (tests/unit/join), which reads their headers once. Alone are the two
+# that take longest, and those of the model checker, which is in all that their sources instantiate.
 define unit
 sources_tests/units/$(1) := $(foreach t,$(2),$(filter %/$(t).cc,$(unit_files)))
 $(B)/tests/units/$(1).cc: $(foreach t,$(2),$(filter %/$(t).cc,$(unit_files))) tests/unit/join $(B)/tests/units/$(1).sources
 	@tests/unit/join $$(filter %.cc,$$^) > $$@
 endef
 units = $(if $(2),$(eval $(call unit,$(1),$(wordlist 1,9,$(2))))$(B)/tests/units/$(1).o $(call units,$(1)+,$(wordlist 10,999,$(2))))
-large := loopback_test packet_test
-units_of = $(call units,$(1),$(filter-out $(large),$(2))) $(foreach t,$(filter $(large),$(2)),$(call units,$(t),$(t)))
+apart := loopback_test packet_test cards_schedules_test managed_gates_model_test virtqueue_model_test
+units_of = $(call units,$(1),$(filter-out $(apart),$(2))) $(foreach t,$(filter $(apart),$(2)),$(call units,$(t),$(t)))
 define unit_program
 $(B)/tests/programs/$(1): $(call units_of,$(1),$(2)) $(B)/tests/unit/main.o $(B)/tests/programs/$(1).sources \
     $(call archive_files,$(if $(call in_room,guest queue worker,$(firstword $(2))),unit-support) $(call archives_of,$(firstword $(2)))) \
