@@ -73,6 +73,9 @@ Failure Carrier::order(Client& client, bool check, std::vector<File>& ends) {
         ends.emplace_back(pipe[0]);
         if (Failure failure = hand(client, part, write_end.fd())) return failure;
     }
+    // A worker that waits for an answer looks at its orders when a message comes.
+    if (check)
+        if (Failure failure = hand(client, Which::none, -1)) return failure;
     tell(client, check ? Wanted::check : Wanted::write);
     return {};
 }

@@ -17,11 +17,11 @@ namespace {
 // clang-format off
 // A line of -q. A line without a property is the heading of the deeper ones behind it; "" is a property that is never
 // answered. `tag`: its element in XML, nvsmi_device_v12's; `section`: the word of -d that selects it.
-struct Line {
+struct AnswerLine {
     int depth;
     const char *label, *tag, *property, *section;
 };
-constexpr Line lines[] = {
+constexpr AnswerLine lines[] = {
     {1, "Product Name", "product_name", "name", 0},
     {1, "Product Brand", "product_brand", "brand", 0},
     {1, "Product Architecture", "product_architecture", "architecture", 0},
@@ -270,12 +270,12 @@ std::string in_xml(const char* tag, const std::string& value) {
 
 void print_gpu_xml(const GpuNow& gpu) {
     fmt::print("    <gpu id=\"{}\">\n", escaped(shown(gpu, "pci.bus_id")));
-    std::vector<const Line*> open;
+    std::vector<const AnswerLine*> open;
     const auto close_to = [&](int depth) {
         for (; !open.empty() && open.back()->depth >= depth; open.pop_back())
             fmt::print("{:{}}</{}>\n", "", (open.back()->depth + 1) * 4, open.back()->tag);
     };
-    for (const Line& line : lines) {
+    for (const AnswerLine& line : lines) {
         close_to(line.depth);
         if (line.property) element(line.depth + 1, line.tag, in_xml(line.tag, shown(gpu, line.property)));
         else {
@@ -349,7 +349,7 @@ void print_report(const std::vector<GpuNow>& gpus, const std::string& sections) 
     for (const GpuNow& gpu : gpus) {
         fmt::print("GPU {}\n", shown(gpu, "pci.bus_id"));
         bool wanted = true;
-        for (const Line& line : lines) {
+        for (const AnswerLine& line : lines) {
             if (line.depth == 1) wanted = sections.empty() || (line.section && has_word(sections, line.section));
             if (!wanted) continue;
             if (line.property) say(line.depth, line.label, shown(gpu, line.property));

@@ -16,8 +16,8 @@ class PromisedPieces : public Pieces {
     // `cards`: for each device; further devices, or all if there are none, need no promise.
     PromisedPieces(Pieces& below, std::span<Promise> cards) : below_(below), cards_(cards) {}
 
-    // Notes what is lacking if not. (If it fails nevertheless, the driver lacks memory that was promised: a stranger has
-    // it, and no wish would help.)
+    // Notes what is lacking if not. (If it fails nevertheless, the driver lacks memory that was promised: a stranger
+    // has it, and no wish would help.)
     bool has_room(int device, std::uint64_t bytes) {
         Promise* const card = card_of(device);
         const bool fits = !card || card->fits(bytes);
