@@ -169,12 +169,12 @@ class Memory {
 
     std::uint64_t find_contents(CUdeviceptr address, std::uint64_t bytes, const std::byte*& at) {
         const Allocations::Found found = all_.find(address);
-        if (!found || !residence_) return bytes;
+        if (!found || !moves_) return bytes;
         const Block& block = all_.block_of(*found.allocation);
         std::uint64_t begin = found.allocation->block;
         for (std::size_t i = 0; i < block.pieces.size(); begin += block.pieces[i++].bytes) {
             if (address - begin >= block.pieces[i].bytes) continue;
-            if (const std::byte* const piece = store_.contents(found.allocation->block, i))
+            if (const std::byte* const piece = moves_->contents(found.allocation->block, i))
                 at = piece + (address - begin);
             return std::min<std::uint64_t>(bytes, begin + block.pieces[i].bytes - address);
         }

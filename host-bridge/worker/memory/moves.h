@@ -43,6 +43,8 @@ class Moves : private Residence::Memory {
     // An allocation lacked memory; whether it has it now.
     bool asks_for_more();
     void note_lack_of_the_driver(std::size_t card, std::uint64_t bytes);
+    // Of a piece that is in the store; null: it is on the card.
+    const std::byte* contents(std::uint64_t block, std::size_t piece) { return store_.contents(block, piece); }
 
   private:
     bool quiet() override;
