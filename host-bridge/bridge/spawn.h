@@ -28,6 +28,7 @@ struct Spawn {
     const cage::Plan* cage = nullptr;    // null: none
     std::string group;                   // the control group to join; empty: none
     std::optional<rlimit> open_files;
+    bool fixed_addresses = false;  // every process of this program has its memory at the same addresses
     bool sibling = false;  // it becomes the child of this process's parent, the keeper (keeper/keeper.h)
 };
 

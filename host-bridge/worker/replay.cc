@@ -38,6 +38,7 @@ class Replay {
         if (verdict.lie) return in(birth, "it is malformed");
         if (!verdict.ok()) return in(birth, "the driver says " + session_.driver().error_name(verdict.result));
         if (Failure failure = compare(birth, std::span(room_).first(reply.used()))) return failure;
+        for (const Birth::Made& made : birth.made) load(made.thing.name);
         // What is deferred would serve the next allocation, at another address.
         if (rule_of(birth.op).carry == Carry::ends && !births_.captures()) session_.deferred().reap(true);
         return {};
@@ -87,6 +88,19 @@ class Replay {
             place_next(0);
             if (verdict.lie || !residence() || !residence()->end(verdict.result)) return verdict;
         }
+    }
+    // A driver loads a function's code at its first launch. Launches outside of captures do not come again, and in a
+    // capture NVIDIA's driver does not load: it ends the capture.
+    void load(std::uint64_t id) {
+        const Driver& driver = session_.driver();
+        CUfunction function = nullptr;
+        CUkernel kernel = nullptr;
+        if (session_.handles().find(id, kernel)) {
+            if (!driver.cuKernelGetFunction || driver.cuKernelGetFunction(&function, kernel) != CUDA_SUCCESS) return;
+        } else if (!session_.handles().find(id, function)) {
+            return;
+        }
+        if (driver.cuFuncLoad) driver.cuFuncLoad(function);
     }
     Failure send_code(const CodeStore::Image& image) {
         const auto bytes = image.map();

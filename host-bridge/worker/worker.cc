@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -189,8 +190,9 @@ int refuse_to_wake(Sheet& sheet, const Failure& why) {
 }  // namespace
 
 int run_worker(const std::string& library, bool warm, bool blocks) {
-    signal(SIGINT, SIG_IGN);   // the bridge decides when a worker ends
-    signal(SIGPIPE, SIG_IGN);  // a wrapped worker may outlive its bridge, which reads its log
+    signal(SIGINT, SIG_IGN);              // the bridge decides when a worker ends
+    signal(SIGPIPE, SIG_IGN);             // a wrapped worker may outlive its bridge, which reads its log
+    if (blocks) mallopt(M_ARENA_MAX, 1);  // arenas would move what the driver maps, by how its threads run: decision 80
     const int text = catch_output();
     Preparation prepared;
     if (const ssize_t n = recv(link_fd, &prepared, sizeof prepared, 0); n != sizeof prepared) {

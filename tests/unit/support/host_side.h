@@ -21,6 +21,7 @@
 #include "host-bridge/between/probe.h"
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/worker/channel.h"
+#include "host-bridge/worker/leave.h"
 #include "host-bridge/worker/serve.h"
 #include "host-bridge/worker/session/session.h"
 #include "host-bridge/worker/supply.h"
@@ -125,7 +126,9 @@ class HostSide final : public Granter {
         supply.begin();
         ChannelReader reader(channel_, bell);
         publish(status.state, static_cast<std::uint32_t>(BARCUDA_STATE_READY));
-        EXPECT_EQ(1, serve(reader, session, supply, status, sheet));
+        auto& link = *new BridgeLink(-1);  // no bridge carries the client
+        auto& leave = *new Leave(session, reader, supply, link, sheet.carry);
+        EXPECT_EQ(1, serve(reader, session, supply, status, sheet, leave));
         bell.wake();  // the bridge does it
     }
 

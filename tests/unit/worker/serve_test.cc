@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "host-bridge/worker/channel.h"
+#include "host-bridge/worker/leave.h"
 #include "host-bridge/worker/memory/residence.h"
 #include "host-bridge/worker/supply.h"
 #include "tests/unit/support/fake_driver.h"
@@ -42,6 +43,8 @@ struct ServeTest : testing::Test {
     Away away;
     std::vector<Promise> cards{Promise(sheet.cards[0])};
     Residence residence{cards, away};
+    BridgeLink link{-1};  // no bridge carries the client
+    Leave leave{ground.session, reader, supply, link, sheet.carry};
 
     static Channel at(char* memory) {
         Channel c;
@@ -63,7 +66,7 @@ TEST_F(ServeTest, AClientWhoseMemoryIsLostHearsTheGpusError) {
     cards[0].set_out(bytes);
     away.gpu = CUDA_ERROR_ECC_UNCORRECTABLE;
     post(Op::cuCtxSynchronize);
-    EXPECT_EQ(1, serve(reader, ground.session, supply, channel.status(), sheet, &residence));
+    EXPECT_EQ(1, serve(reader, ground.session, supply, channel.status(), sheet, leave, &residence));
     EXPECT_EQ(std::uint32_t{BARCUDA_STATE_DEAD}, channel.status().state);
     EXPECT_EQ(CUDA_ERROR_ECC_UNCORRECTABLE, channel.status().fatal_error);
     EXPECT_THAT(channel.status().message, testing::HasSubstr("does not take back the memory"));
