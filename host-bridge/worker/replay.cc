@@ -38,7 +38,6 @@ class Replay {
         if (verdict.lie) return in(birth, "it is malformed");
         if (!verdict.ok()) return in(birth, "the driver says " + session_.driver().error_name(verdict.result));
         if (Failure failure = compare(birth, std::span(room_).first(reply.used()))) return failure;
-        for (const Birth::Made& made : birth.made) load(made.thing.name);
         // What is deferred would serve the next allocation, at another address.
         if (rule_of(birth.op).carry == Carry::ends && !births_.captures()) session_.deferred().reap(true);
         return {};
@@ -68,7 +67,31 @@ class Replay {
         return verdict.ok() ? Failure() : Failure(fmt::format("event {:#x} cannot be recorded again", id));
     }
 
+    // A driver loads a function's code at its first launch. Launches outside of captures do not come again, and in a
+    // capture NVIDIA's driver does not load: it ends the capture. What no capture launches stays as it was, since loaded
+    // code moves the variables of what is loaded later.
+    void load_what_is_launched(std::span<const Birth> capture) {
+        for (const Birth& birth : capture) {
+            if (birth.op == Op::cuStreamEndCapture) return;
+            std::uint64_t function = 0;  // the packet's first parameter
+            if (birth.op != Op::try_launch || birth.body.size() < sizeof function) continue;
+            std::memcpy(&function, birth.body.data(), sizeof function);
+            load(function);
+        }
+    }
+
   private:
+    void load(std::uint64_t id) {
+        const Driver& driver = session_.driver();
+        CUfunction function = nullptr;
+        CUkernel kernel = nullptr;
+        if (session_.handles().find(id, kernel)) {
+            if (!driver.cuKernelGetFunction || driver.cuKernelGetFunction(&function, kernel) != CUDA_SUCCESS) return;
+        } else if (!session_.handles().find(id, function)) {
+            return;
+        }
+        if (driver.cuFuncLoad) driver.cuFuncLoad(function);
+    }
     static Failure in(const Birth& birth, std::string_view what) {
         std::string made;
         if (!birth.made.empty()) made = ", which made " + text_of(birth.made.front().thing);
@@ -88,19 +111,6 @@ class Replay {
             place_next(0);
             if (verdict.lie || !residence() || !residence()->end(verdict.result)) return verdict;
         }
-    }
-    // A driver loads a function's code at its first launch. Launches outside of captures do not come again, and in a
-    // capture NVIDIA's driver does not load: it ends the capture.
-    void load(std::uint64_t id) {
-        const Driver& driver = session_.driver();
-        CUfunction function = nullptr;
-        CUkernel kernel = nullptr;
-        if (session_.handles().find(id, kernel)) {
-            if (!driver.cuKernelGetFunction || driver.cuKernelGetFunction(&function, kernel) != CUDA_SUCCESS) return;
-        } else if (!session_.handles().find(id, function)) {
-            return;
-        }
-        if (driver.cuFuncLoad) driver.cuFuncLoad(function);
     }
     Failure send_code(const CodeStore::Image& image) {
         const auto bytes = image.map();
@@ -154,8 +164,12 @@ void wait_for_memory() {
 
 Failure replay(Session& session, const Carried& carried) {
     Replay replay(session);
-    for (const Birth& birth : carried.births)
+    for (std::size_t i = 0; i < carried.births.size(); ++i) {
+        const Birth& birth = carried.births[i];
+        if (birth.op == Op::cuStreamBeginCapture_v2 || birth.op == Op::cuStreamBeginCaptureToGraph)
+            replay.load_what_is_launched(std::span(carried.births).subspan(i));
         if (Failure failure = replay.command(birth)) return failure;
+    }
     session.births().replayed();
     for (const std::uint64_t event : carried.recorded_events) {
         const auto its = std::ranges::find(carried.state.handles.objects, event,
