@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 #include <string_view>
+#include <utility>
 
 #include "guest-allocator/runtime/runtime.h"
 #include "shm-device/cuda/results.h"

@@ -29,7 +29,7 @@ struct Spawn {
     std::string group;                   // the control group to join; empty: none
     std::optional<rlimit> open_files;
     bool fixed_addresses = false;  // every process of this program has its memory at the same addresses
-    bool sibling = false;  // it becomes the child of this process's parent, the keeper (keeper/keeper.h)
+    bool sibling = false;          // it becomes the child of this process's parent, the keeper (keeper/keeper.h)
 };
 
 // The exit status of a child that did not reach its command.
