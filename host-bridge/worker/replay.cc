@@ -68,8 +68,8 @@ class Replay {
     }
 
     // A driver loads a function's code at its first launch. Launches outside of captures do not come again, and in a
-    // capture NVIDIA's driver does not load: it ends the capture. What no capture launches stays as it was, since loaded
-    // code moves the variables of what is loaded later.
+    // capture NVIDIA's driver does not load: it ends the capture. What no capture launches stays as it was, since
+    // loaded code moves the variables of what is loaded later.
     void load_what_is_launched(std::span<const Birth> capture) {
         for (const Birth& birth : capture) {
             if (birth.op == Op::cuStreamEndCapture) return;
