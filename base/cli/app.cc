@@ -84,10 +84,14 @@ std::string complaint(const CLI::ParseError& error, CLI::App& app, int argc, cha
     const std::vector<std::string> words(argv + 1, argv + argc);
     auto first = &meant == &app ? words.begin() : std::find(words.begin(), words.end(), meant.get_name());
     if (&meant != &app && first != words.end()) ++first;
+    bool is_value = false;  // of the option before
     for (auto word = first; word != words.end() && *word != "--"; ++word) {
+        if (std::exchange(is_value, false)) continue;
         const std::string name = word->substr(0, word->find('='));
         if (word->starts_with("--") && std::ranges::find(options, name) == options.end())
             return name + ": there is no such option" + did_you_mean(name, options);
+        const CLI::Option* const option = word->starts_with('-') ? meant.get_option_no_throw(name) : nullptr;
+        is_value = option && name == *word && option->get_items_expected_min() > 0;
         if (!word->starts_with('-') && !names.empty())
             return no_such_command(*word, names, &meant == &app ? elsewhere : Elsewhere());
         if (!word->starts_with('-')) break;  // a value, or a program with its own arguments

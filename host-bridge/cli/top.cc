@@ -45,7 +45,7 @@ const std::vector<SortOrder>& orders() {
     static const std::vector<SortOrder> all = {
         {'g', "GPU", [](const ClientLine& r) { return r.client->all_busy().value_or(0); }},
         {'m', "memory", [](const ClientLine& r) { return double(r.client->all_device_memory()); }},
-        {'r', "region", [](const ClientLine& r) { return double(r.client->region_memory); }},
+        {'r', "reg", [](const ClientLine& r) { return double(r.client->region_memory); }},
         {'l', "launch", [](const ClientLine& r) { return r.rates.launches; }},
         {'c', "copy",
          [](const ClientLine& r) { return r.rates.copied[Counts::to_device] + r.rates.copied[Counts::to_host]; }},

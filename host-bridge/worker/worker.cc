@@ -267,8 +267,8 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
         cards = std::span(sheet.cards).first(std::min(static_cast<unsigned>(devices), Sheet::most_cards));
     if (blocks) layers.put(Layer::memory, [&](Driver& table) { allocate_in_blocks(table, granter, gpu, cards); });
     // Where addresses come again, what was at them can, too.
-    static CodeStore& code_store = *new CodeStore;
-    if (blocks) session.record_births(code_store);
+    static CodeStore* const code_store = blocks ? new CodeStore : nullptr;
+    if (code_store) session.record_births(*code_store);
     layers.put(Layer::quota, [&](Driver& table) {
         enforce_quota(table, granter, session.allowance(), own_memory(table, prepared.cage.software));
     });
@@ -286,7 +286,8 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
         BridgeLink::Parts parts;
         Failure lack = granter.take(parts, true) ? Failure() : Failure("the bridge has ended");
         granter.go_on();
-        if (!lack) lack = wake(session, code_store, observe(channel.client().rows_hash), parts, sheet.carry, carried);
+        if (!lack && !code_store) lack = "its memory needs --device-memory blocks";
+        if (!lack) lack = wake(session, *code_store, observe(channel.client().rows_hash), parts, sheet.carry, carried);
         if (lack) return refuse_to_wake(sheet, lack);
         answer(sheet.carry, observe(sheet.carry.order), {});
     }

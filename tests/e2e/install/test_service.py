@@ -8,7 +8,7 @@ import pytest
 
 from e2e.flat import BRIDGE, BUILD, DEVICE, TOP, run, succeed, until, written
 
-NO_SETTINGS = "version", "config", "print-config", "ready-fd", "numbers"
+NO_SETTINGS = "version", "config", "print-config", "ready-fd", "numbers", "wake"
 TOO_ODD = "314572800"  # 300M: no power of two, so a bridge with this size ends at once
 
 

@@ -567,7 +567,8 @@ TEST_F(BirthsCarried, PoolsAndWhatIsSetOfThem) {
     first([&](Client& c) {
         CUmemPoolProps what{};
         what.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-        what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+        what.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        what.location.id = 0;
         CUmemoryPool pool = nullptr;
         ASSERT_TRUE((c.call<cuMemPoolCreate>(&pool, &what).ok()));
         std::uint64_t threshold = 1 << 20;
