@@ -101,7 +101,7 @@ std::optional<CodeContents> contents_of(std::span<const std::byte> image) {
     CodeContents contents;
     const std::string_view code(reinterpret_cast<const char*>(image.data()), image.size());
     std::uint32_t magic = 0;
-    std::memcpy(&magic, image.data(), std::min(sizeof magic, image.size()));
+    if (image.size() >= sizeof magic) std::memcpy(&magic, image.data(), sizeof magic);
     if (magic != fatbin::container_magic) return read_code(code, contents) ? std::optional(contents) : std::nullopt;
     try {
         for (const fatbin::Entry& entry : fatbin::entries(image))
