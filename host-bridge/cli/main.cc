@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
     if (std::string_view(program_invocation_short_name) != barcuda::nvidia_smi) return app.run(argc, argv);
     std::vector<std::string> words = barcuda::as_barcuda({argv, argv + argc});
     std::vector<char*> pointers;
+    pointers.reserve(words.size() + 1);
     for (std::string& word : words) pointers.push_back(word.data());
     pointers.push_back(nullptr);
     return app.run(static_cast<int>(words.size()), pointers.data());

@@ -54,7 +54,7 @@ CodeStore::Ref CodeStore::keep(std::span<const std::byte> image) {
     make_room();
     const std::optional<std::uint64_t> offset = holes_.take(pages(image.size()));
     if (!offset) return {};
-    const Ref fresh = std::make_shared<Image>(Image{hash, image.size(), *offset, file_});
+    Ref fresh = std::make_shared<Image>(Image{hash, image.size(), *offset, file_});
     for (std::size_t done = 0; done < image.size();) {
         const ssize_t n =
             pwrite(file_->fd(), image.data() + done, image.size() - done, static_cast<off_t>(*offset + done));
