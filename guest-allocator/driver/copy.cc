@@ -185,6 +185,9 @@ CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUs
     if (bytes == 0) return CUDA_SUCCESS;
     if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
     if (is_device(from)) return copy_any(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream, until);
+    // The device's pointer of host memory: the CPU may look at the bytes when the call returns.
+    if (until == Until::done && !is_device(to) && heap::reach(reinterpret_cast<void*>(to), bytes))
+        return copy_any(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream, until);
     const bool zero_copy = heap::reach(from, bytes);
     if (capturing(stream)) return capture_copy(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream);
     const bool asynchronous = until == Until::reusable && zero_copy && pinned(from, bytes);

@@ -361,8 +361,8 @@ void add_smi(App& app) {
     command.add_option("--format", o.format, "of --query-...: csv, or csv,noheader,nounits").type_name("FORMAT");
     command.add_option("-i,--id", o.id, "only GPUs with these indexes, UUIDs or bus ids, separated by commas");
     command.add_option("-f,--filename", o.file, "write into this file");
-    command.add_option("-l,--loop", o.loop, "again after so many seconds, until it is killed");
-    command.add_option("--loop-ms", o.loop_ms, "again after so many milliseconds");
+    command.add_option("-l,--loop", o.loop, "repeat every SECONDS, until the command is killed");
+    command.add_option("--loop-ms", o.loop_ms, "repeat every MILLISECONDS");
     command.add_flag("--version", o.versions, "the versions of driver, NVML and CUDA");
 }
 

@@ -109,7 +109,7 @@ class Suspension {
         for (const SuspendRow& row : clients_)
             if (Failure e = check(row.channel)) return e;
         if (command_.check || hindered_) return report();
-        const Heart heart(*this);
+        const Heartbeat heartbeat(*this);
         if (Failure e = write(files)) return e;
         if (Failure e = tell({.what = SuspendRequest::finish}, reply)) {
             set_.take_back();
@@ -122,10 +122,10 @@ class Suspension {
         return {};
     }
 
-    // Says every second that the command is still there.
-    class Heart {
+    // Tells the bridge each second that the command still runs.
+    class Heartbeat {
       public:
-        explicit Heart(const Suspension& of) {
+        explicit Heartbeat(const Suspension& of) {
             const os::SignalsBlocked blocked;
             thread_ = std::thread([this, &of] {
                 const auto reply = std::make_unique<SuspendReply>();
@@ -136,11 +136,11 @@ class Suspension {
                 }
             });
         }
-        ~Heart() {
+        ~Heartbeat() {
             stop_ = true;
             thread_.join();
         }
-        Heart(const Heart&) = delete;
+        Heartbeat(const Heartbeat&) = delete;
 
       private:
         std::atomic<bool> stop_{false};

@@ -221,7 +221,7 @@ std::string bar(unsigned percent, unsigned width) {
 
 struct Scroll {             // of what the terminal shows
     std::size_t first = 0;  // client
-    std::size_t side = 0;   // 0: the columns that fit; else all columns, without so many characters at the left
+    std::size_t side = 0;   // 0: the columns that fit; else all columns, from this character on
 };
 
 void show(Screen& screen, const View& view, const Since& since, const SortOrder& order, Scroll& place) {

@@ -32,7 +32,7 @@ class SetWriter {
     Failure begin(const std::string& folder);
     // An empty file for that part.
     Failure make(const std::string& name, File& file);
-    // That part is whole. It has so many bytes, with that hash.
+    // The part is complete: its size and its hash.
     Failure finish(const std::string& name, const File& file, std::uint64_t bytes, const Digest& digest);
     // Adds the parts to the description, and gives the folder its name.
     Failure commit(Description description);

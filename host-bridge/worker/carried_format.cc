@@ -48,7 +48,7 @@ class In {
         return static_cast<T>(value);
     }
     template <class T> void get(T& value) { value = get<T>(); }
-    // How many things follow, of at least so many bytes each.
+    // The number of things that follow. Each takes at least `bytes_each`.
     std::size_t count(std::size_t bytes_each) {
         const auto count = get<std::uint64_t>();
         ok_ = ok_ && count <= reader_.left() / bytes_each;

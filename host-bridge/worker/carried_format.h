@@ -36,7 +36,7 @@ std::vector<std::byte> written(const Carried& carried);
 // Every image of code that is named, each once.
 std::vector<CodeStore::Ref> code_of(const Carried& carried);
 
-// `find`: the image with this hash and so many bytes; null: there is none.
+// `find`: the image with this hash and size; null: there is none.
 using FindCode = std::function<CodeStore::Ref(std::uint64_t hash, std::uint64_t bytes)>;
 Failure read(std::span<const std::byte> bytes, const FindCode& find, Carried& carried);
 

@@ -18,6 +18,10 @@ __global__ void walk(const List* list, long long* sum) {
     for (; list; list = list->next) *sum += list->value;
 }
 
+__global__ void work() {
+    for (const long long start = clock64(); clock64() - start < 20000000;) {}
+}
+
 static long check(const int* data, int n, int factor) {
     long wrong = 0;
     for (int i = 0; i < n; i++) wrong += data[i] != i * factor;
@@ -44,6 +48,19 @@ int main() {
     CHECK(cudaDeviceSynchronize());
     wrong += check(host, n, 3);
     printf("through cudaHostGetDevicePointer: %s\n", wrong ? "wrong" : "right");
+
+    // The CPU sees what is copied there when the call returns, also behind other work.
+    int *same, five = 5;
+    CHECK(cudaHostAlloc(&same, sizeof(*same), cudaHostAllocMapped));
+    *same = 0;
+    CHECK(cudaHostGetDevicePointer(&device, same, 0));
+    work<<<1, 1>>>();
+    CHECK(cudaMemcpy(device, &five, sizeof(five), cudaMemcpyHostToDevice));
+    const int seen = *same;
+    printf("copied to its device pointer: %s\n", seen == 5 ? "right" : "wrong");
+    wrong += seen != 5;
+    CHECK(cudaFreeHost(same));
+    CHECK(cudaHostGetDevicePointer(&device, host, 0));
 
     if (properties.unifiedAddressing) {
         triple<<<(n + 127) / 128, 128>>>(host, n);

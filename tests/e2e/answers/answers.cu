@@ -2,11 +2,18 @@
 // answers.cu: asks CUDA's driver and runtime thousands of questions and prints a line for each: the question, a tab, the
 // answer: codes and values that do not change from run to run. Most are mistakes. It runs natively and through Barcuda;
 // test_answers.py compares. `answers GROUP...` asks those groups whose names begin so.
+#include "attributes.h"
+#include "contexts.h"
 #include "copies.h"
+#include "functions.h"
+#include "graphs.h"
+#include "modules.h"
 #include "names.h"
 #include "pointers.h"
-#include "rest.h"
+#include "pools.h"
+#include "seldom.h"
 #include "states.h"
+#include "streams.h"
 
 int main(int argc, char** argv) {
     std::vector<ask::Group> groups = {

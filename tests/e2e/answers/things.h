@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // things.h: what the questions are about: memory of every kind, and a list of calls that may be made in any state.
 #pragma once
+#include <chrono>
+
 #include "ask.h"
 
 namespace {
@@ -251,6 +253,14 @@ struct Call {
 
 inline char scratch[4096];
 
+// What a query says once the GPU has done what there was before: no answer depends on how fast that is.
+template <class Query> auto once_ready(const Query& query) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    auto heard = query();
+    while (int(heard) == cudaErrorNotReady && std::chrono::steady_clock::now() < end) heard = query();
+    return heard;
+}
+
 // A row a call: its name, and what makes it.
 #define CALL(name, ...) {#name, []([[maybe_unused]] Things& t) -> int { __VA_ARGS__ }},
 // clang-format off
@@ -291,8 +301,8 @@ inline const std::vector<Call> calls = {
     CALL(cuMemsetD32Async_legacy, return cuMemsetD32Async(D(t.device), 1, 16, nullptr);)
     CALL(cuStreamCreate, CUstream s; return cuStreamCreate(&s, 0);)
     CALL(cuStreamCreateWithPriority, CUstream s; return cuStreamCreateWithPriority(&s, 1, -1);)
-    CALL(cuStreamQuery, return cuStreamQuery(t.other);)
-    CALL(cuStreamQuery_legacy, return cuStreamQuery(nullptr);)
+    CALL(cuStreamQuery, return once_ready([&] { return cuStreamQuery(t.other); });)
+    CALL(cuStreamQuery_legacy, return once_ready([&] { return cuStreamQuery(nullptr); });)
     CALL(cuStreamSynchronize, return cuStreamSynchronize(t.other);)
     CALL(cuStreamSynchronize_legacy, return cuStreamSynchronize(nullptr);)
     CALL(cuStreamDestroy, return cuStreamDestroy(t.free_stream[t.used[2]++]);)
@@ -316,8 +326,8 @@ inline const std::vector<Call> calls = {
     CALL(cuEventCreate, CUevent e; return cuEventCreate(&e, 0);)
     CALL(cuEventRecord, return cuEventRecord(t.second, t.other);)
     CALL(cuEventRecord_legacy, return cuEventRecord(t.second, nullptr);)
-    CALL(cuEventQuery, return cuEventQuery(t.event);)
-    CALL(cuEventQuery_unrecorded, return cuEventQuery(t.free_event[3]);)
+    CALL(cuEventQuery, return once_ready([&] { return cuEventQuery(t.event); });)
+    CALL(cuEventQuery_unrecorded, return once_ready([&] { return cuEventQuery(t.free_event[3]); });)
     CALL(cuEventSynchronize, return cuEventSynchronize(t.event);)
     CALL(cuEventElapsedTime, float ms; return cuEventElapsedTime(&ms, t.timed[0], t.timed[1]);)
     CALL(cuEventDestroy, return cuEventDestroy(t.free_event[t.used[3]++]);)
@@ -403,7 +413,7 @@ inline const std::vector<Call> calls = {
     CALL(cudaDeviceSynchronize, return cudaDeviceSynchronize();)
     CALL(cudaStreamCreate, cudaStream_t s; return cudaStreamCreate(&s);)
     CALL(cudaStreamSynchronize, return cudaStreamSynchronize(t.other);)
-    CALL(cudaStreamQuery, return cudaStreamQuery(t.other);)
+    CALL(cudaStreamQuery, return once_ready([&] { return cudaStreamQuery(t.other); });)
     CALL(cudaEventCreate, cudaEvent_t e; return cudaEventCreate(&e);)
     CALL(cudaEventRecord, return cudaEventRecord(t.second, t.other);)
     CALL(cudaEventSynchronize, return cudaEventSynchronize(t.event);)

@@ -15,7 +15,7 @@ COMMANDS = [[BARCUDA, "help"], [BARCUDA, "vm", "--help"], [BARCUDA, "help", "lim
 
 
 def on_a_terminal(columns, command):
-    """What the command says on a terminal of so many columns."""
+    """What the command says on a terminal with this number of columns."""
     side, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
     program = subprocess.Popen(command, stdout=terminal, stderr=terminal, stdin=subprocess.DEVNULL)

@@ -4,42 +4,15 @@
 #include <cstring>
 #include <string>
 
+#include "tests/unit/support/kernels_ptx.h"
 #include "tests/unit/support/soft_fixture.h"
 
 namespace {
 
-constexpr char ptx[] = R"(
-.version 8.0
-.target sm_75
-.address_size 64
-.visible .global .align 4 .u32 counter = 5;
-.visible .entry store(.param .u64 to, .param .u32 value)
-{
-    .reg .b32 %r<3>;
-    .reg .b64 %rd<5>;
-    ld.param.u64 %rd1, [to];
-    ld.param.u32 %r1, [value];
-    mov.u32 %r2, %tid.x;
-    cvta.to.global.u64 %rd2, %rd1;
-    mul.wide.u32 %rd3, %r2, 4;
-    add.s64 %rd4, %rd2, %rd3;
-    st.global.u32 [%rd4], %r1;
-    ret;
-}
-.visible .entry bump()
-{
-    .reg .b32 %r<2>;
-    .reg .b64 %rd<2>;
-    mov.u64 %rd1, counter;
-    atom.global.add.u32 %r1, [%rd1], 1;
-    ret;
-}
-)";
-
 struct SoftLaunch : SoftGpu {
     void SetUp() override {
         SoftGpu::SetUp();
-        OK(cuModuleLoadData(&module, ptx));
+        OK(cuModuleLoadData(&module, barcuda::kernels_ptx));
         OK(cuModuleGetFunction(&store, module, "store"));
         OK(cuModuleGetFunction(&bump, module, "bump"));
     }
@@ -201,7 +174,7 @@ TEST_F(SoftLaunch, ALibraryNeedsNoContextAndItsKernelsAreFunctions) {
     cuCtxSetCurrent(nullptr);
     CUlibrary library;
     CUkernel kernel;
-    OK(cuLibraryLoadData(&library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0));
+    OK(cuLibraryLoadData(&library, barcuda::kernels_ptx, nullptr, nullptr, 0, nullptr, nullptr, 0));
     OK(cuLibraryGetKernel(&kernel, library, "store"));
     std::size_t offset, size;
     OK(cuKernelGetParamInfo(kernel, 1, &offset, &size));
@@ -253,11 +226,11 @@ TEST_F(SoftLaunch, AskedToBeVerboseTheInfoLogTellsWhatEachKernelNeeds) {
     CUjit_option options[] = {CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_LOG_VERBOSE};
     void* values[] = {text, reinterpret_cast<void*>(sizeof text), nullptr};
     CUmodule quiet, verbose;
-    OK(cuModuleLoadDataEx(&quiet, ptx, 3, options, values));
+    OK(cuModuleLoadDataEx(&quiet, barcuda::kernels_ptx, 3, options, values));
     EXPECT_STREQ("", text);
     values[1] = reinterpret_cast<void*>(sizeof text);
     values[2] = reinterpret_cast<void*>(1);
-    OK(cuModuleLoadDataEx(&verbose, ptx, 3, options, values));
+    OK(cuModuleLoadDataEx(&verbose, barcuda::kernels_ptx, 3, options, values));
     EXPECT_NE(nullptr, std::strstr(text, "kernel 'store': ")) << text;
     EXPECT_EQ(std::strlen(text), reinterpret_cast<std::size_t>(values[1]));
     OK(cuModuleUnload(quiet));
@@ -294,7 +267,8 @@ TEST_F(SoftLaunch, LinkedTextsAreOneModule) {
     CUmodule linked;
     CUfunction function;
     OK(cuLinkCreate(0, nullptr, nullptr, &link));
-    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, const_cast<char*>(ptx), sizeof ptx, "one", 0, nullptr, nullptr));
+    OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, const_cast<char*>(barcuda::kernels_ptx), sizeof barcuda::kernels_ptx,
+                     "one", 0, nullptr, nullptr));
     OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, const_cast<char*>(other), sizeof other, "two", 0, nullptr, nullptr));
     OK(cuLinkComplete(link, &image, &size));
     OK(cuModuleLoadData(&linked, image));

@@ -21,40 +21,13 @@
 #include "host-bridge/worker/wake.h"
 #include "shm-device/rows/identity.h"
 #include "tests/unit/support/bridge_end.h"
+#include "tests/unit/support/kernels_ptx.h"
 #include "tests/unit/support/loopback.h"
 
 namespace barcuda {
 namespace {
 
 using enum Op;
-
-constexpr char ptx[] = R"(
-.version 8.0
-.target sm_75
-.address_size 64
-.visible .global .align 4 .u32 counter = 5;
-.visible .entry store(.param .u64 to, .param .u32 value)
-{
-    .reg .b32 %r<3>;
-    .reg .b64 %rd<5>;
-    ld.param.u64 %rd1, [to];
-    ld.param.u32 %r1, [value];
-    mov.u32 %r2, %tid.x;
-    cvta.to.global.u64 %rd2, %rd1;
-    mul.wide.u32 %rd3, %r2, 4;
-    add.s64 %rd4, %rd2, %rd3;
-    st.global.u32 [%rd4], %r1;
-    ret;
-}
-.visible .entry bump()
-{
-    .reg .b32 %r<2>;
-    .reg .b64 %rd<2>;
-    mov.u64 %rd1, counter;
-    atom.global.add.u32 %r1, [%rd1], 1;
-    ret;
-}
-)";
 
 // What blocks need of a worker.
 struct Worker : Granter, GpuWork {
@@ -108,14 +81,17 @@ struct Client : Worker, Loopback {
         session().launches().flush();
         EXPECT_EQ(CUDA_SUCCESS, gpu().cuCtxSynchronize());
     }
-    void put_code() { std::memcpy(ground.extents.locate(guest.offset, sizeof ptx), ptx, sizeof ptx); }
+    void put_code() {
+        std::memcpy(ground.extents.locate(guest.offset, sizeof kernels_ptx), kernels_ptx, sizeof kernels_ptx);
+    }
     CUmodule module() {
         CUmodule m = nullptr;
         put_code();
-        EXPECT_EQ(CUDA_SUCCESS,
-                  (call<load_module>(&m, static_cast<const void*>(ptx), sizeof ptx, ext::no_logs).result));
-        std::memset(ground.extents.locate(guest.offset, sizeof ptx), 0,
-                    sizeof ptx);  // the program uses the place again
+        EXPECT_EQ(
+            CUDA_SUCCESS,
+            (call<load_module>(&m, static_cast<const void*>(kernels_ptx), sizeof kernels_ptx, ext::no_logs).result));
+        std::memset(ground.extents.locate(guest.offset, sizeof kernels_ptx), 0,
+                    sizeof kernels_ptx);  // the program uses the place again
         return m;
     }
     CUfunction function(CUmodule m, const char* name) {
@@ -348,7 +324,9 @@ TEST_F(BirthsCarried, LibrariesAndTheirKernels) {
         CUkernel kernel = nullptr;
         CUfunction f = nullptr;
         c.put_code();
-        ASSERT_TRUE((c.call<load_library>(&library, static_cast<const void*>(ptx), sizeof ptx, ext::no_logs).ok()));
+        ASSERT_TRUE(
+            (c.call<load_library>(&library, static_cast<const void*>(kernels_ptx), sizeof kernels_ptx, ext::no_logs)
+                 .ok()));
         ASSERT_TRUE((c.call<cuLibraryGetKernel>(&kernel, library, "store").ok()));
         ASSERT_TRUE((c.call<cuKernelGetFunction>(&f, kernel).ok()));
         keep(0, library);
