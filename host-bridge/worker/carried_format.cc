@@ -31,6 +31,17 @@ class Out {
         put(numbers.size());
         for (const auto number : numbers) put(number);
     }
+    // ---- the names that In has, too
+    void number(const auto& value) { put(value); }
+    void numbers(const auto& all) { put_all(all); }
+    void text(const std::string& value) {
+        put(value.size());
+        put_bytes(std::as_bytes(std::span(value)));
+    }
+    void list(const auto& all, std::size_t, const auto& each) {
+        put(all.size());
+        for (const auto& one : all) each(one);
+    }
     const std::vector<std::byte>& bytes() const { return bytes_; }
 
   private:
@@ -62,6 +73,16 @@ class In {
         numbers.resize(count(sizeof(std::uint64_t)));
         for (T& number : numbers) get(number);
     }
+    void number(auto& value) { get(value); }
+    void numbers(auto& all) { get_all(all); }
+    void text(std::string& value) {
+        const auto bytes = get_bytes(count(1));
+        value.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+    void list(auto& all, std::size_t numbers_each, const auto& each) {
+        all.resize(count(numbers_each * sizeof(std::uint64_t)));
+        for (auto& one : all) each(one);
+    }
     bool ok() const { return ok_ && reader_.ok(); }
     bool done() const { return ok() && reader_.done(); }
 
@@ -85,75 +106,38 @@ template <class T> class Places {
     std::vector<T> all_;
 };
 
-void put(Out& out, const Session::State& s) {
-    out.put(s.handles.objects.size());
-    for (const Handles::State::Object& o : s.handles.objects) {
-        out.put(o.id);
-        out.put(o.whole);
-        out.put(o.context);
-        out.put(o.type);
-    }
-    out.put_all(s.handles.turns);
-    out.put_all(s.handles.free);
-    out.put(s.context);
-    out.put(s.has_captured);
-    out.put(s.calls.asked);
-    out.put(s.fences.posted_failures);
-    out.put(s.fences.fault);
-    out.put(s.output.printed.size());
-    out.put_bytes(std::as_bytes(std::span(s.output.printed)));
-    out.put(s.prints);
+// What is written and read, in one order for both: `io` is an Out or an In. A list says how many numbers each of its
+// things has.
+template <class Io, class State> void session_state(Io& io, State& s) {
+    io.list(s.handles.objects, 4, [&](auto& object) {  // `raw` is of one process
+        io.number(object.id);
+        io.number(object.whole);
+        io.number(object.context);
+        io.number(object.type);
+    });
+    io.numbers(s.handles.turns);
+    io.numbers(s.handles.free);
+    io.number(s.context);
+    io.number(s.has_captured);
+    io.number(s.calls.asked);
+    io.number(s.fences.posted_failures);
+    io.number(s.fences.fault);
+    io.text(s.output.printed);
+    io.number(s.prints);
 }
-void get(In& in, Session::State& s) {
-    s.handles.objects.resize(in.count(4 * sizeof(std::uint64_t)));
-    for (Handles::State::Object& o : s.handles.objects) {
-        in.get(o.id);
-        in.get(o.whole);
-        in.get(o.context);
-        in.get(o.type);
-        o.raw = 0;  // of that process
+template <class Io, class State> void channel_state(Io& io, State& s) {
+    io.number(s.queue.index);
+    io.number(s.queue.wrap);
+    io.number(s.queue.chains);
+    io.number(s.supply.answered);
+    for (auto& run : s.supply.prepared) {
+        io.number(run.offset);
+        io.number(run.bytes);
     }
-    in.get_all(s.handles.turns);
-    in.get_all(s.handles.free);
-    in.get(s.context);
-    in.get(s.has_captured);
-    in.get(s.calls.asked);
-    in.get(s.fences.posted_failures);
-    in.get(s.fences.fault);
-    const auto printed = in.get_bytes(in.count(1));
-    s.output.printed.assign(reinterpret_cast<const char*>(printed.data()), printed.size());
-    in.get(s.prints);
-}
-
-void put(Out& out, const Carried& c) {
-    out.put(c.queue.index);
-    out.put(c.queue.wrap);
-    out.put(c.queue.chains);
-    out.put(c.supply.answered);
-    for (const Supply::Run& run : c.supply.prepared) {
-        out.put(run.offset);
-        out.put(run.bytes);
-    }
-    out.put(c.extents.size());
-    for (const auto& [offset, bytes] : c.extents) {
-        out.put(offset);
-        out.put(bytes);
-    }
-}
-void get(In& in, Carried& c) {
-    in.get(c.queue.index);
-    in.get(c.queue.wrap);
-    in.get(c.queue.chains);
-    in.get(c.supply.answered);
-    for (Supply::Run& run : c.supply.prepared) {
-        in.get(run.offset);
-        in.get(run.bytes);
-    }
-    c.extents.resize(in.count(2 * sizeof(std::uint64_t)));
-    for (auto& [offset, bytes] : c.extents) {
-        in.get(offset);
-        in.get(bytes);
-    }
+    io.list(s.extents, 2, [&](auto& extent) {
+        io.number(extent.first);
+        io.number(extent.second);
+    });
 }
 
 }  // namespace
@@ -186,8 +170,8 @@ std::vector<std::byte> written(const Carried& carried) {
         births.put_bytes(b.body);
     }
     births.put_all(carried.recorded_events);
-    put(births, carried.state);
-    put(births, carried);
+    session_state(births, carried.state);
+    channel_state(births, carried);
 
     Out all;
     all.put(rows.all().size());
@@ -263,8 +247,8 @@ Failure read(std::span<const std::byte> bytes, const FindCode& find, Carried& ca
         b.body.assign(body.begin(), body.end());
     }
     in.get_all(all.recorded_events);
-    get(in, all.state);
-    get(in, all);
+    session_state(in, all.state);
+    channel_state(in, all);
     if (!in.done()) return "it is not as long as it says";
     carried = std::move(all);
     return {};
