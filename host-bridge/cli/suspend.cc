@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// suspend.cc: `barcuda suspend`: all that a bridge and its clients are goes into a folder (suspended/set.h), and the
+// suspend.cc: `barcuda suspend`: writes the state of a bridge and its clients to a folder (suspended/set.h), and the
 // bridge ends. With --check: only whether that is possible. Each step is asked of the bridge (between/suspend_link.h);
 // whatever fails before the last one, the clients run on as before.
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ struct SuspendCommand {
 using Clock = std::chrono::steady_clock;
 constexpr int between_looks = 20;      // milliseconds
 constexpr double answers_within = 60;  // seconds, beyond --within: a worker looks through its client's code
-// What a worker writes; one that was taken over would write for ever.
+// What a worker writes. A compromised worker could write without end.
 constexpr std::uint64_t most_births = std::uint64_t{1} << 30, most_code = std::uint64_t{8} << 30,
                         most_memory = std::uint64_t{1} << 42;
 
@@ -111,7 +111,8 @@ class Suspension {
         if (command_.check || hindered_) return report();
         const Heartbeat heartbeat(*this);
         if (Failure e = write(files)) return e;
-        if (Failure e = tell({.what = SuspendRequest::finish}, reply)) {
+        reply.error[0] = 0;
+        if (Failure e = tell({.what = SuspendRequest::finish}, reply); e && goes_on(reply)) {
             set_.take_back();
             return e;
         }
@@ -120,6 +121,17 @@ class Suspension {
         fmt::print("suspended to {}: {} client{}, {} of memory and code, {} on the disk\n", command_.folder,
                    clients_.size(), clients_.size() == 1 ? "" : "s", watch::size(bytes_), watch::size(written_));
         return {};
+    }
+
+    // After a vain `finish`: whether the bridge has refused it. Where only the answer was lost, the folder may be all that
+    // is left of the VM, and stays.
+    bool goes_on(SuspendReply& reply) const {
+        if (reply.error[0] != 0) return true;
+        for (int looks = 0; looks < 20; ++looks) {  // another bridge may follow one that was killed
+            if (!tell({}, reply)) return reply.step != SuspendStep::ended;
+            poll(nullptr, 0, between_looks);
+        }
+        return false;
     }
 
     // Tells the bridge each second that the command still runs.
@@ -288,6 +300,14 @@ int run(SuspendCommand& command) {
     if (command.words.size() > most || (!command.check && command.words.empty()))
         return complain("suspend", command.check ? "--check has one name, of a VM" : "name a VM, and a new folder",
                         wrong_usage);
+    const watch::View there = watch::look(false);
+    const auto named = [&](const std::string& name) {
+        return std::ranges::find(there.bridges, name, &watch::Bridge::name);
+    };
+    if (!command.check && command.words.size() == 1 && named(command.words[0]) != there.bridges.end())
+        return complain("suspend",
+                        fmt::format("{0} is a VM: name the folder, too: barcuda suspend {0} DIR", command.words[0]),
+                        wrong_usage);
     if (!command.check) {
         command.folder = command.words.back();
         command.words.pop_back();
@@ -295,8 +315,7 @@ int run(SuspendCommand& command) {
     std::string door;
     if (!command.words.empty()) {
         command.vm = command.words.front();
-        for (const watch::Bridge& b : watch::look(false).bridges)
-            if (b.name == command.vm) door = b.door;
+        if (const auto its = named(command.vm); its != there.bridges.end()) door = its->door;
         if (door.empty())
             return complain("suspend",
                             fmt::format("there is no VM with the name {}; `barcuda ps` shows the VMs", command.vm));

@@ -31,8 +31,9 @@ int list() {
     return 0;
 }
 
-// A VM of this name that is there, and runs if it must.
+// A VM of this name that is there, and runs if it must. (A name that is a path would lead elsewhere.)
 Failure find(const KeptVm& one, bool must_run) {
+    if (Failure e = KeptVm::check_name(one.name())) return e;
     if (!one.exists()) return fmt::format("there is no VM {}: `barcuda vm list`", one.name());
     if (must_run && !one.runs())
         return fmt::format("{0} does not run: `barcuda vm --name {0} --detach` starts it", one.name());
@@ -42,13 +43,17 @@ Failure find(const KeptVm& one, bool must_run) {
 int ssh(const std::string& name, const Words& program) {
     const KeptVm one(name);
     if (const Failure e = find(one, true)) return complain(e.text());
+    if (one.run_folder().empty()) return complain(name + " is still starting");
     return become("vm", ssh_words(program, one.run_folder()));
 }
 
 int stop(const std::string& name) {
     const KeptVm one(name);
     if (const Failure e = find(one, true)) return complain(e.text());
-    if (kill(one.process(), SIGTERM) != 0) return complain(fmt::format("{}: {}", name, strerror(errno)));
+    const pid_t process = one.process();
+    if (process <= 0)
+        return complain(name + ": the file that names its process is damaged");  // 0 would be this command
+    if (kill(process, SIGTERM) != 0) return complain(fmt::format("{}: {}", name, strerror(errno)));
     if (const Failure e = one.await_end()) return complain(e.text());
     return 0;
 }

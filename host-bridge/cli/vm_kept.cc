@@ -86,6 +86,7 @@ Failure KeptVm::take() {
     // What a process that was killed has left of its run.
     std::error_code error;
     if (const std::string left = run_folder(); left.starts_with("/dev/shm/barcuda-vm-")) fs::remove_all(left, error);
+    record("");  // this process holds the VM from now on; it has no run yet
     return {};
 }
 

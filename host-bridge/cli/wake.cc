@@ -2,6 +2,7 @@
 // wake.cc: `barcuda wake`: a bridge that goes on with a VM that `barcuda suspend` has written to a folder
 // (barcuda-bridge --wake).
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -32,7 +33,7 @@ int run(const WakeCommand& command) {
     if (const Failure e = parse({std::istreambuf_iterator<char>(file), {}}, its))
         return complain("wake", fmt::format("{}/set.json: {}", folder, file ? e.text() : "it cannot be read"));
     const Installation here = installation();
-    if (here.bridge.empty()) return complain("wake", bridge_is_missing(here));
+    if (access(here.bridge.c_str(), X_OK) != 0) return complain("wake", bridge_is_missing(here));
     std::vector<std::string> words{here.bridge,
                                    "--wake",
                                    folder,
@@ -54,7 +55,7 @@ void add_wake(App& app) {
     command.add_option("--region", options->region, "the region's file (default: where it was)");
     command.add_option("--name", options->name, "the VM's name (default: the one that it had)");
     command.add_option("DIR", options->words,
-                       "the folder, and behind it what else barcuda-bridge is to be told: barcuda wake DIR --gpus 0");
+                       "the folder, then more options of barcuda-bridge: barcuda wake DIR --gpus 0");
     command.positionals_at_end();
 }
 

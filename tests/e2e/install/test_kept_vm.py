@@ -3,6 +3,7 @@
 QEMU, ssh and its tools are scripts here: QEMU says on the guest's serial port that the guest is ready. (tests/vm/debian starts real ones.)"""
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,10 @@ class Kept:
             file.truncate(1 << 20)
         self.options = ["--image", self.image, "--packages", self.packages, "--device", "soft", "--region-size", "256M"]
 
+        self.environment = {"XDG_DATA_HOME": str(self.data), "PATH": f"{self.tools}:{os.environ['PATH']}"}
+
     def run(self, *words):
-        return run(BARCUDA, "vm", *words, env={"XDG_DATA_HOME": self.data, "PATH": f"{self.tools}:{os.environ['PATH']}"})
+        return run(BARCUDA, "vm", *words, env=self.environment)
 
     def succeeds(self, *words):
         ran = self.run(*words)
@@ -153,6 +156,29 @@ def test_a_vm_whose_process_was_killed_does_not_run(kept):
     ("there is no VM one", ["rm", "one"]), ("there is no VM one", ["ssh", "one"])], ids=lambda words: " ".join(words) if isinstance(words, list) else "")
 def test_what_cannot_be_is_refused_with_the_reason(kept, why, words):
     kept.refused(why, *words)
+
+
+def test_a_name_that_is_a_path_leads_nowhere(kept, scratch):
+    """Nor an empty one, which would be the folder of all VMs."""
+    victim = scratch / "victim"
+    victim.mkdir()
+    (victim / "disk").touch()
+    kept.succeeds("--name", "disk", "--detach", *kept.options)
+    for name in str(victim), "", "..", f"../{victim.name}":
+        for command in "rm", "stop", "ssh":
+            ran = kept.run(command, name)
+            assert ran.status == REFUSED and "name" in ran.said, ran
+    assert (victim / "disk").exists() and kept.states() == {"disk": "running"}
+
+
+def test_a_vm_that_is_still_starting_can_be_stopped(kept):
+    written(kept.tools / "qemu-system-x86_64", "#!/bin/sh\nexec sleep 600\n").chmod(0o755)
+    start = subprocess.Popen([BARCUDA, "vm", "--name", "one", *kept.options], env={**os.environ, **kept.environment}, stderr=subprocess.PIPE)
+    until(lambda: kept.states() == {"one": "running"}, "it has a disk")
+    assert "still starting" in kept.run("ssh", "one", "true").said
+    assert kept.run("stop", "one").status == 0
+    start.communicate()
+    assert start.returncode != 0 and "running" not in kept.states().values()
 
 
 def test_a_start_that_fails_says_why_and_keeps_nothing(kept):

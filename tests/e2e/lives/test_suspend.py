@@ -109,6 +109,14 @@ def test_what_is_awake_is_not_woken_again_in_its_place(suspended):
     suspended.is_refused("a bridge has served it since")
 
 
+def test_a_vm_without_a_folder_is_not_suspended_to_its_own_name(suspended):
+    suspended.region.stop()
+    suspended.serve("--name", "some-vm")
+    ran = run(BARCUDA, "suspend", "some-vm")
+    assert ran.status != 0 and "name the folder, too" in ran.err, ran
+    assert suspended.region.bridge.runs()
+
+
 # ---- programs that go on -----------------------------------------------------------------------------------------------
 def zeroed(path):
     """The same file, without one of its bytes."""
