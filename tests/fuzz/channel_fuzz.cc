@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <memory>
 
 #include "host-bridge/worker/channel.h"
 #include "host-bridge/worker/execute.h"
+#include "tests/unit/support/channel_memory.h"
 #include "tests/unit/support/fake_driver.h"
 
 namespace barcuda {
@@ -65,7 +65,7 @@ void requests(Input in) {
 
 // The queue and the copy: descriptors and requests of any bytes.
 void channel(Input in) {
-    static auto memory = std::make_unique<char[]>(BARCUDA_CHANNEL_SIZE);
+    static const ChannelMemory memory = channel_memory();
     std::memset(memory.get(), 0, BARCUDA_CHANNEL_SIZE);
     Channel c;
     c.memory = memory.get();

@@ -4,26 +4,20 @@
 
 #include <atomic>
 #include <chrono>
-#include <memory>
 #include <thread>
 
 #include "base/os/futex.h"
 #include "host-bridge/worker/channel.h"
 #include "shm-device/queue/sync.h"
+#include "tests/unit/support/channel_memory.h"
 
 namespace barcuda {
 namespace {
 
 struct Bells : testing::Test {
-    struct Free {
-        void operator()(char* p) const { std::free(p); }
-    };
-    std::unique_ptr<char, Free> memory{static_cast<char*>(std::aligned_alloc(4096, BARCUDA_CHANNEL_SIZE))};
+    ChannelMemory memory = channel_memory();
     Channel channel;
-    Bells() {
-        std::memset(memory.get(), 0, BARCUDA_CHANNEL_SIZE);
-        channel.memory = memory.get();
-    }
+    Bells() { channel.memory = memory.get(); }
     std::uint32_t& kicks() { return *reinterpret_cast<std::uint32_t*>(memory.get() + BARCUDA_KICKS_OFFSET); }
     // The time of this many sleeps of at most a second each, in milliseconds.
     double sleeps(int times) {

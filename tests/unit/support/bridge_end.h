@@ -4,11 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <memory>
-
 #include "host-bridge/worker/leave.h"
 #include "host-bridge/worker/supply.h"
+#include "tests/unit/support/channel_memory.h"
 
 namespace barcuda {
 
@@ -40,7 +38,7 @@ struct BridgeEnd {
 // Of a worker, in front of that session: what Leave needs.
 struct Station : BridgeEnd {
     BridgeLink link{ends[1]};
-    std::unique_ptr<char[]> memory{new char[BARCUDA_CHANNEL_SIZE]()};
+    ChannelMemory memory = channel_memory();
     Channel channel = [this] {
         Channel its;
         its.memory = memory.get();

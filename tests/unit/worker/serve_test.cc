@@ -13,6 +13,7 @@
 #include "host-bridge/worker/leave.h"
 #include "host-bridge/worker/memory/residence.h"
 #include "host-bridge/worker/supply.h"
+#include "tests/unit/support/channel_memory.h"
 #include "tests/unit/support/fake_driver.h"
 
 namespace barcuda {
@@ -34,7 +35,7 @@ struct Away : Residence::Memory {
 struct ServeTest : testing::Test {
     fake::Ground ground;
     SessionScope scope{ground.session};
-    std::unique_ptr<char[]> memory{new char[BARCUDA_CHANNEL_SIZE]()};
+    ChannelMemory memory = channel_memory();
     Channel channel = at(memory.get());
     virtqueue::Driver<> queue{virtqueue::in_channel(memory.get())};
     Supply supply{channel.supply(), {}, ground, ground.extents, Preparation{}};

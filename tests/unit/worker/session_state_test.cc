@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "host-bridge/worker/execute.h"
+#include "tests/unit/support/channel_memory.h"
 #include "tests/unit/support/fake_driver.h"
 #include "tests/unit/support/sample.h"
 
@@ -26,7 +27,7 @@ constexpr std::uint64_t channel_offset = BARCUDA_CHANNELS_OFFSET;
 
 // What a client's region and bridge keep while workers come and go: its channel, and the granules that it was granted.
 struct Kept : Granter {
-    std::unique_ptr<char[]> memory{new char[BARCUDA_CHANNEL_SIZE]()};
+    ChannelMemory memory = channel_memory();
     Channel channel;
     std::uint64_t next = 8 * granule;
     Kept() {

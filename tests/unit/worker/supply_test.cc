@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/unit/support/channel_memory.h"
 #include "tests/unit/support/fake_driver.h"
 
 namespace barcuda {
@@ -37,7 +38,7 @@ struct Half : fake::Ground {
 
 struct Supplies : testing::Test {
     Half ground;
-    std::unique_ptr<char[]> memory{new char[BARCUDA_CHANNEL_SIZE]()};
+    ChannelMemory memory = channel_memory();
     Channel channel;
     Preparation prepared{};
     Supplies() { channel.memory = memory.get(); }
