@@ -134,14 +134,24 @@ void Bridge::listen() {
                 if (client.is_served()) client.bell.relay();
             });
         });
+    // Whether a change has to wait, because the VM is being written to a disk; says so.
+    const auto frozen = [this](bool changes, auto& reply) {
+        if (!changes || !desks_->suspends.frozen()) return false;
+        std::string_view("the VM is being suspended: wait until that has ended")
+            .copy(reply.error, sizeof reply.error - 1);
+        return true;
+    };
     ground_.control.serve(
         loop_,
-        {[this](const auto& request, auto& reply, const ucred& by) {
+        {[this, frozen](const auto& request, auto& reply, const ucred& by) {
+             if (frozen(request.whose != LimitRequest::nobodys, reply)) return;
              desks_->limits.serve(request, reply, by);
              desks_->cards.change();
          },
          [this](const auto& request, auto& reply, const ucred&) { desks_->list.serve(request, reply); },
-         [this](const auto& request, auto& reply, const ucred& by) { desks_->pauses.serve(request, reply, by); },
+         [this, frozen](const auto& request, auto& reply, const ucred& by) {
+             if (!frozen(request.what != PauseRequest::look, reply)) desks_->pauses.serve(request, reply, by);
+         },
          [this](const auto& request, auto& reply, const ucred& by) { desks_->upgrades.serve(request, reply, by); },
          [this](const auto& request, auto& reply, const ucred& by) {
              return desks_->suspends.serve(request, reply, by);
@@ -169,12 +179,14 @@ void Bridge::serve() {
     for (;;) {
         const bool happened = loop_.wait(patience());
         beat();
-        desks.heap.begin_turn();
-        if (!happened && !desks.heap.short_of_time()) desks.heap.release_pages();
+        const bool frozen = desks.suspends.frozen();
+        if (!frozen) desks.heap.begin_turn();
+        if (!frozen && !happened && !desks.heap.short_of_time()) desks.heap.release_pages();
         const auto first = loop_.dispatch();
         if (loop_.stopped() || desks.suspends.ended()) return;
         if (first && *first < Loop::Rank::log) heard_ = Clock::now();  // logs and tools announce no client
-        const auto waiting = desks.clients.look([this](Client& client) { look_at(client); });
+        std::vector<Client*> waiting;
+        if (!desks.suspends.frozen()) waiting = desks.clients.look([this](Client& client) { look_at(client); });
         if (desks.suspends.admits())
             desks.acceptor.admit(waiting, [&](Client& client) {
                 hear(client);
@@ -197,7 +209,9 @@ void Bridge::serve() {
 void Bridge::restore() {
     Desks& desks = *desks_;
     const Kept& kept = ground_.kept;
-    desks.clients.restore([this](std::uint32_t slot, const KeptClient& its) { return take_worker(slot, its); });
+    if (ground_.set) desks.clients.close_ended();
+    desks.clients.restore([this](std::uint32_t slot, const KeptClient& its) { return take_worker(slot, its); },
+                          !ground_.set);
     desks.grants.release_reserves();
     std::vector<pid_t> with_client;
     std::size_t served = 0;
@@ -239,7 +253,15 @@ std::unique_ptr<WorkerProcess> Bridge::take_worker(std::uint32_t slot, const Kep
 Failure Bridge::wake() {
     if (!ground_.set) return {};
     Desks& desks = *desks_;
-    const std::vector<std::uint32_t> slots = ground_.set->description().clients;
+    std::vector<std::uint32_t> slots = ground_.set->description().clients;
+    // A program without a VM may have ended meanwhile: its slot is reclaimed once the others go on.
+    std::erase_if(slots, [&](std::uint32_t slot) {
+        Client* const client = desks.clients[slot];
+        if (!client || !desks.clients.has_left(*client)) return false;
+        if (client->worker) hear_end(*client);
+        log::info("channel {}: its program has ended while it was suspended", slot);
+        return true;
+    });
     const auto stop = loop_.watch(signals_.fd(), Loop::Rank::stop, [this](short) { loop_.stop(); });
     const auto failed = [&](std::uint32_t slot, const std::string& why) {
         return fmt::format("the client of channel {} cannot go on: {}", slot, why);

@@ -65,14 +65,16 @@ std::uint32_t Carrier::tell(Client& client, Wanted wanted) {
 Failure Carrier::order(Client& client, bool check, std::vector<File>& ends) {
     if (observe(client.worker->sheet().orders.link) < Orders::link_of_this_build)
         return "its worker is of an earlier build, which carries no clients: end the program, or let it end";
-    for (const Which part : {Which::births, Which::code, Which::memory}) {
-        if (check) break;
+    // All pipes first: descriptors that no order follows would stay in the worker's link.
+    std::vector<File> write_ends;
+    for (unsigned part = 0; part < carrying::parts && !check; ++part) {
         int pipe[2];
         if (pipe2(pipe, O_CLOEXEC) != 0) return strerror(errno);
-        const File write_end(pipe[1]);
         ends.emplace_back(pipe[0]);
-        if (Failure failure = hand(client, part, write_end.fd())) return failure;
+        write_ends.emplace_back(pipe[1]);
     }
+    for (std::size_t part = 0; part < write_ends.size(); ++part)
+        if (Failure failure = hand(client, static_cast<Which>(part), write_ends[part].fd())) return failure;
     // A worker that waits for an answer looks at its orders when a message comes.
     if (check)
         if (Failure failure = hand(client, Which::none, -1)) return failure;

@@ -38,7 +38,7 @@ Client::Books Clients::books(std::uint32_t slot) const {
     return {&kept_[slot], &requests_[slot]};
 }
 
-void Clients::restore(const Adopt& adopt) {
+void Clients::restore(const Adopt& adopt, bool tells) {
     const KeptTotals gone = books_.ledger->totals().get();
     books_.totals.came = gone.came;
     std::ranges::copy(gone.went, books_.totals.went);
@@ -53,7 +53,7 @@ void Clients::restore(const Adopt& adopt) {
             continue;
         }
         books_.totals.came += kept.worker != 0;
-        restore(slot, kept, adopt);
+        restore(slot, kept, adopt, tells);
     }
     // A slot that is open without a client of ours holds what it holds until it is closed.
     const auto lives = [this](std::uint32_t slot) {
@@ -66,7 +66,7 @@ void Clients::restore(const Adopt& adopt) {
     books_.shared.restore(lives);
 }
 
-void Clients::restore(std::uint32_t slot, const KeptClient& kept, const Adopt& adopt) {
+void Clients::restore(std::uint32_t slot, const KeptClient& kept, const Adopt& adopt, bool tells) {
     Channel channel;
     if (Error e = region_.map_channel(slot, channel)) {
         log::error("channel {}: {}", slot, e.text);
@@ -81,24 +81,31 @@ void Clients::restore(std::uint32_t slot, const KeptClient& kept, const Adopt& a
         for (const auto& [offset, bytes] : kept.reserved)  // what it was not told to be its client's
             if (bytes != 0) client.worker->reserved.push_back({offset, bytes});
         // Of a client that has left, the earlier bridge may have killed the worker already.
-        const bool has_left = observe(region_.slots()[slot].closed) == kept.opening;
-        if (client.record.end || has_left) client.worker->dismiss();
-    } else if (!client.record.end) {
+        if (client.record.end || has_left(client)) client.worker->dismiss();
+    } else if (!client.record.end && tells) {
         client.end(Client::Ending::died, "the worker process ended while the bridge was restarted");
+    }
+}
+
+void Clients::close_ended() {
+    for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+        barcuda_slot& slot = region_.host_slots()[i];
+        const std::uint32_t opened = observe(slot.opened);
+        if (opened != observe(slot.closed) && region_.owner_gone(i)) publish(slot.closed, opened);
     }
 }
 
 std::vector<Client*> Clients::look(const std::function<void(Client&)>& f, Clock::time_point now) {
     std::vector<Client*> to_admit;
-    const bool look_for_owners = now - owners_looked_ >= owners_looked_after;
-    if (look_for_owners) owners_looked_ = now;
+    if (now - owners_looked_ >= owners_looked_after) {
+        owners_looked_ = now;
+        close_ended();
+    }
     for (std::uint32_t i = 0; i < slots_.size(); ++i) {
         barcuda_slot& slot = region_.host_slots()[i];
         const std::uint32_t opened = observe(slot.opened), closed = observe(slot.closed);
         if (opened == closed && closed == observe(slot.reclaimed)) continue;
-        if (opened != closed && look_for_owners && region_.owner_gone(i))
-            publish(slot.closed, opened);  // no module reports ended processes here
-        if (opened == observe(slot.closed)) {
+        if (opened == closed) {
             reclaim(i);
         } else if (observe(slot.served) != opened) {  // not one that an earlier bridge served
             // It is admitted once it has said which devices its program sees.

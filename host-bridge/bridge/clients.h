@@ -41,9 +41,15 @@ class Clients {
     // Reclaims what an earlier bridge has left.
     void reclaim_left();
     // Goes on with the clients of an earlier bridge that was killed, as its ledger says, and with all that they hold.
-    // `adopt` gives the worker of a slot; null: there is none any more. A client without one ends.
+    // `adopt` gives the worker of a slot; null: there is none any more. A client without one ends; it is told so if
+    // `tells`.
     using Adopt = std::function<std::unique_ptr<WorkerProcess>(std::uint32_t slot, const KeptClient& its)>;
-    void restore(const Adopt& adopt);
+    void restore(const Adopt& adopt, bool tells = true);
+    // Closes the slots of programs that have ended, where no module does that.
+    void close_ended();
+    bool has_left(const Client& client) const {
+        return observe(region_.slots()[client.slot()].closed) == client.channel.opening;
+    }
     // Looks at all slots: reclaims those whose clients have gone, meets new clients. `f` is called with each client
     // that is there. Returns the clients that wait to be admitted, in the order in which they came.
     std::vector<Client*> look(const std::function<void(Client&)>& f, Clock::time_point now = Clock::now());
@@ -71,7 +77,7 @@ class Clients {
   private:
     Client* meet(std::uint32_t slot, Clock::time_point now);
     void reclaim(std::uint32_t slot);
-    void restore(std::uint32_t slot, const KeptClient& kept, const Adopt& adopt);
+    void restore(std::uint32_t slot, const KeptClient& kept, const Adopt& adopt, bool tells);
     Client::Books books(std::uint32_t slot) const;
     std::string close(Client& client);
 

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -192,6 +193,18 @@ Failure Startup::adopt_region(const Format& format) {
     return {};
 }
 
+// What stands in the books of a disk is looked at before it is used.
+Failure Startup::refuse_client(const KeptClient& client, const Shape& shape, std::size_t gpus) {
+    if (client.state > KeptClient::ended || client.end > all_ends) return "its state is none";
+    if (client.state != KeptClient::assigned) return {};
+    const auto count = std::min<std::size_t>(client.device_count, std::size(client.devices));
+    if (std::any_of(client.devices, client.devices + count, [gpus](std::size_t device) { return device >= gpus; }))
+        return "it has a GPU that the VM does not have";
+    if (client.base == 0) return {};
+    const Error e = check_base(client.base, shape.size, "its region", shape.windows);
+    return e ? Failure(e.text) : Failure();
+}
+
 // What a new bridge keeps, it keeps when it is awake (Bridge::run): before that, the set on the disk is all there is.
 Failure Startup::wake_region(const Format& format) {
     const SetReader& set = *ground_.set;
@@ -211,6 +224,14 @@ Failure Startup::wake_region(const Format& format) {
     if (bytes.bytes() != shape.size || its.size != shape.size || its.base != shape.base)
         return fmt::format("{}: its region, its books and its description have different sizes", options_.wake);
     const auto clients = ground_.ledger.clients().records;
+    std::set<std::uint32_t> assigned;
+    for (std::uint32_t slot = 0; slot < shape.channel_count; ++slot)
+        if (clients[slot].get().state == KeptClient::assigned && !clients[slot].get().end) assigned.insert(slot);
+    if (assigned != std::set<std::uint32_t>(its.clients.begin(), its.clients.end()))
+        return fmt::format("{}: its books and its description name different clients", options_.wake);
+    for (std::uint32_t slot = 0; slot < shape.channel_count; ++slot)
+        if (Failure e = refuse_client(clients[slot].get(), shape, its.gpus.size()))
+            return fmt::format("{}: the client of channel {} in its books: {}", options_.wake, slot, e.text());
     Format as_there = format;
     as_there.size = 0;
     const Predecessor before{-1, its.layout, its.packets, shape,

@@ -67,6 +67,7 @@ class Startup {
     Failure adopt_region(const Format& format);
     Failure open_set();
     Failure wake_region(const Format& format);
+    static Failure refuse_client(const KeptClient& client, const Shape& shape, std::size_t gpus);
     Failure make_region(const Format& format);
     Failure open_books();
     Failure plan_cage(const std::function<void()>& meanwhile = {});

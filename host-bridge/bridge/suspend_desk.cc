@@ -43,20 +43,29 @@ File file_of(const std::string& text) {
 Failure SuspendDesk::begin(Clock::time_point now) {
     std::set<std::uint32_t> paused;
     clients_.each([&](const Client& client) {
-        if (client.is_served() && pauses_.state(client.slot()) != Paused::running) paused.insert(client.slot());
+        // A parked one comes back by itself, unless it is paused now: then it must be resumed.
+        const std::uint32_t slot = client.slot();
+        if (client.is_served() && pauses_.state(slot) != Paused::running && !pauses_.is_parked(slot))
+            paused.insert(slot);
     });
     ordered_.clear();
+    frozen_.clear();
     return suspending_.begin(std::move(paused), now);
 }
 
 Failure SuspendDesk::freeze(std::vector<File>& files) {
-    std::int64_t running = -1;
+    std::int64_t running = -1, leaving = -1;
     clients_.each([&](const Client& client) {
         if (client.is_served() && !pauses_.is_held(client.slot())) running = client.slot();
+        if (client.worker && !client.is_served()) leaving = client.slot();
     });
+    if (leaving >= 0) return fmt::format("the worker of channel {} is ending: try again", leaving);
     if (Failure failure = suspending_.freeze(running)) return failure;
-    clients_.each([](Client& client) {
-        if (client.is_served()) client.worker->ignore_requests();
+    clients_.each([this](Client& client) {
+        if (client.is_served()) {
+            client.worker->ignore_requests();
+            frozen_.insert(client.slot());
+        }
         client.write_down();
     });
     files.push_back(file_of(given_.description()));
@@ -78,14 +87,15 @@ Failure SuspendDesk::order(std::uint32_t channel, bool check, std::vector<File>&
 
 Failure SuspendDesk::finish() {
     if (!suspending_.frozen()) return suspending_.finish();  // says why
-    Failure failure;
-    clients_.each([&](const Client& client) {
-        if (!client.is_served() || failure) return;
-        const auto its = ordered_.find(client.slot());
-        if (its == ordered_.end() || its->second || row(client).state != SuspendRow::able)
-            failure = fmt::format("the client of channel {} was not carried", client.slot());
-    });
-    return failure ? std::move(failure) : suspending_.finish();
+    for (const std::uint32_t slot : frozen_) {
+        const Client* const client = clients_[slot];
+        if (!client || !client->is_served() || client->worker->has_gone())
+            return fmt::format("the client of channel {} has ended meanwhile", slot);
+        const auto its = ordered_.find(slot);
+        if (its == ordered_.end() || its->second || row(*client).state != SuspendRow::able)
+            return fmt::format("the client of channel {} was not carried", slot);
+    }
+    return suspending_.finish();
 }
 
 // All is as it was before.
@@ -94,6 +104,7 @@ void SuspendDesk::give_up(const std::string& why) {
     const bool frozen = suspending_.frozen();
     suspending_.give_up();
     ordered_.clear();
+    frozen_.clear();
     log::info("suspend: given up: {}", why);
     clients_.each([&](Client& client) {
         if (!client.is_served()) return;

@@ -58,6 +58,8 @@ class SuspendDesk {
 
     bool admits() const { return !suspending_.under_way(); }  // new clients
     bool is_busy() const { return suspending_.under_way() || !returning_.empty(); }
+    // What the command writes must not change: no client changes its state, nothing is reclaimed, no limit is set.
+    bool frozen() const { return suspending_.frozen(); }
     bool ended() const { return suspending_.ended(); }
 
   private:
@@ -75,6 +77,7 @@ class SuspendDesk {
     const Listen listen_;
     Suspending suspending_;
     std::map<std::uint32_t, bool> ordered_;  // by slot: was it a check?
+    std::set<std::uint32_t> frozen_;         // slots of the clients that the set has
     std::set<std::uint32_t> returning_;      // slots of clients that are to run again
 };
 

@@ -101,6 +101,7 @@ class Suspension {
 
     Failure suspend() {
         SuspendReply& reply = *reply_;
+        const Heartbeat heartbeat(*this);
         if (!hold_all("suspend", command_.region, command_.vm, command_.within)) return said;
         std::vector<File> files;
         if (Failure e = tell({.what = SuspendRequest::freeze}, reply, &files)) return e;
@@ -109,7 +110,6 @@ class Suspension {
         for (const SuspendRow& row : clients_)
             if (Failure e = check(row.channel)) return e;
         if (command_.check || hindered_) return report();
-        const Heartbeat heartbeat(*this);
         if (Failure e = write(files)) return e;
         reply.error[0] = 0;
         if (Failure e = tell({.what = SuspendRequest::finish}, reply); e && goes_on(reply)) {
@@ -117,18 +117,18 @@ class Suspension {
             return e;
         }
         held_ = true;
-        while (!tell({}, reply)) poll(nullptr, 0, between_looks);  // until it has ended
+        while (!tell({}, reply) && reply.step == SuspendStep::ended) poll(nullptr, 0, between_looks);
         fmt::print("suspended to {}: {} client{}, {} of memory and code, {} on the disk\n", command_.folder,
                    clients_.size(), clients_.size() == 1 ? "" : "s", watch::size(bytes_), watch::size(written_));
         return {};
     }
 
-    // After a vain `finish`: whether the bridge has refused it. Where only the answer was lost, the folder may be all that
-    // is left of the VM, and stays.
+    // After a vain `finish`: whether the bridge has refused it. Where only the answer was lost, the folder may be all
+    // that is left of the VM, and stays.
     bool goes_on(SuspendReply& reply) const {
         if (reply.error[0] != 0) return true;
         for (int looks = 0; looks < 20; ++looks) {  // another bridge may follow one that was killed
-            if (!tell({}, reply)) return reply.step != SuspendStep::ended;
+            if (!tell({.what = SuspendRequest::cancel}, reply)) return reply.step != SuspendStep::ended;
             poll(nullptr, 0, between_looks);
         }
         return false;

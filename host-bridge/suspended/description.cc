@@ -79,8 +79,10 @@ std::string text_of(const Description& d) {
               {"parts", Json::array()}};
     for (const Description::Part& part : d.parts)
         json["parts"].push_back({{"name", part.name}, {"bytes", part.bytes}, {"hash", part.hash}});
-    json["hash"] = hash_of(json.dump(1));
-    return json.dump(1) + "\n";
+    // A name that is not UTF-8 is written with the replacement character.
+    const auto text = [&] { return json.dump(1, ' ', false, Json::error_handler_t::replace); };
+    json["hash"] = hash_of(text());
+    return text() + "\n";
 }
 
 Failure parse(const std::string& text, Description& description, bool draft) {

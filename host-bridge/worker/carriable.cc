@@ -30,6 +30,37 @@ bool name_variable(Session& session, const Birth& code, const std::string& name)
     return perform(session, {static_cast<std::uint32_t>(op), code.context}, body, true, reply).ok();
 }
 
+std::uint64_t word_of(const Birth& birth, std::size_t place) {
+    std::uint64_t word = 0;
+    if (birth.body.size() >= (place + 1) * sizeof word)
+        std::memcpy(&word, birth.body.data() + place * sizeof word, sizeof word);
+    return word;
+}
+
+// Memory is read where it is mapped. Of a handle that is mapped nowhere, or in part, some would be lost.
+bool has_unmapped_memory(Session& session) {
+    Births& births = session.births();
+    std::set<std::uint64_t> mapped, whole;  // addresses; ids of handles
+    for (const Birth::Made& made : births.memory())
+        if (made.thing.sort == Thing::Sort::mapping) mapped.insert(made.thing.name);
+    const std::vector<Birth> all = births.needed();
+    const auto size_of = [&](std::uint64_t handle) {
+        const auto its = std::ranges::find_if(all, [&](const Birth& birth) {
+            return birth.op == Op::cuMemCreate && !birth.made.empty() && birth.made.front().thing.name == handle;
+        });
+        return its == all.end() ? 0 : word_of(*its, 1);
+    };
+    for (const Birth& birth : all)  // cuMemMap: address, size, offset, handle
+        if (birth.op == Op::cuMemMap && mapped.contains(word_of(birth, 0)) && word_of(birth, 2) == 0)
+            if (const std::uint64_t handle = word_of(birth, 3); word_of(birth, 1) == size_of(handle))
+                whole.insert(handle);
+    return std::ranges::any_of(all, [&](const Birth& birth) {
+        if (birth.op != Op::cuMemCreate || birth.made.empty()) return false;
+        const std::uint64_t handle = birth.made.front().thing.name;
+        return session.handles().contains(handle) && !whole.contains(handle);
+    });
+}
+
 std::vector<Hindrance> in_code(Session& session) {
     std::set<std::string> all;
     const std::vector<Birth> births = session.births().needed();
@@ -80,6 +111,8 @@ std::vector<Hindrance> hindrances(Session& session) {
     }
     for (const auto& [why, rows] : refused)
         all.push_back({fmt::format("{}, by {}", why->what, rows), std::string(why->cure)});
+    if (has_unmapped_memory(session))
+        all.push_back({"physical memory (cuMemCreate) that is not mapped as a whole", "map or release it"});
     if (std::string array = unreadable_array(session); !array.empty())
         all.push_back({std::move(array), "free it; other arrays, and textures of linear memory, are carried"});
     return all.empty() ? in_code(session) : all;

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,12 +70,16 @@ void Leave::look() {
     BridgeLink::Parts parts;
     const bool all = link_.take(parts, false);
     Hindrance hindrance;
-    switch (place_.wanted) {
-        case Wanted::check: hindrance = check(); break;
-        case Wanted::write:
-            hindrance = all ? write(parts) : Hindrance{"the bridge has handed over too few descriptors", try_again};
-            break;
-        default: hindrance = {"its worker does not know this order", ""};
+    try {
+        switch (place_.wanted) {
+            case Wanted::check: hindrance = check(); break;
+            case Wanted::write:
+                hindrance = all ? write(parts) : Hindrance{"the bridge has handed over too few descriptors", try_again};
+                break;
+            default: hindrance = {"its worker does not know this order", ""};
+        }
+    } catch (const std::bad_alloc&) {  // the limit worker-memory
+        hindrance = {"its worker has no memory to write it down", "a larger limit worker-memory"};
     }
     log::debug("carrying: {}", hindrance.what.empty() ? "done" : hindrance.what);
     answer(place_, order, hindrance);

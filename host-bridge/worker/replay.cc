@@ -71,16 +71,20 @@ class Replay {
     // capture NVIDIA's driver does not load: it ends the capture. What no capture launches stays as it was, since
     // loaded code moves the variables of what is loaded later.
     void load_what_is_launched(std::span<const Birth> capture) {
+        const std::uint64_t stream = first_of(capture.front());
         for (const Birth& birth : capture) {
-            if (birth.op == Op::cuStreamEndCapture) return;
-            std::uint64_t function = 0;  // the packet's first parameter
-            if (birth.op != Op::try_launch || birth.body.size() < sizeof function) continue;
-            std::memcpy(&function, birth.body.data(), sizeof function);
-            load(function);
+            if (birth.op == Op::cuStreamEndCapture && first_of(birth) == stream) return;
+            if (birth.op == Op::try_launch) load(first_of(birth));
         }
     }
 
   private:
+    // The packet's first parameter: a function, or a stream.
+    static std::uint64_t first_of(const Birth& birth) {
+        std::uint64_t first = 0;
+        if (birth.body.size() >= sizeof first) std::memcpy(&first, birth.body.data(), sizeof first);
+        return first;
+    }
     void load(std::uint64_t id) {
         const Driver& driver = session_.driver();
         CUfunction function = nullptr;

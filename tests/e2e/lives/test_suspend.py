@@ -126,6 +126,18 @@ def zeroed(path):
         file.truncate(size)
 
 
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+def test_a_program_that_ends_while_it_is_suspended_is_left_out(suspended, how):
+    first, second = suspended.begin("first", "hold", 16), suspended.begin("second", "hold", 24)
+    suspended.suspend()
+    first.send_signal(how)
+    first.wait()
+    suspended.wake()
+    assert "with 1 client" in suspended.region.log and "has ended while it was suspended" in suspended.region.log
+    suspended.ends_well(second)
+    until(lambda: not suspended.states(), "both are gone")
+
+
 @pytest.mark.parametrize("how", ["it_runs", "stopped", "its_region_was_zeroed"])
 def test_a_program_goes_on_in_another_worker(suspended, how):
     programs = [suspended.begin("first", "hold", 16), suspended.begin("second", "hold", 24)]

@@ -132,6 +132,21 @@ TEST_F(SuspendDeskTest, GivesTheCommandWhatItWritesAndEndsOnlyWhenAllWasCarried)
     EXPECT_EQ(wanted(first), Paused::held) << "it was told to run";
 }
 
+TEST_F(SuspendDeskTest, DoesNotEndWithoutAClientThatTheSetHas) {
+    Client &first = arrive(), &second = arrive();
+    EXPECT_EQ(ask(SuspendRequest::begin), "");
+    pause(first);
+    pause(second);
+    EXPECT_FALSE(desk->frozen());
+    EXPECT_EQ(ask(SuspendRequest::freeze), "");
+    EXPECT_TRUE(desk->frozen());
+    for (Client* const client : {&first, &second}) EXPECT_EQ(ask(SuspendRequest::carry, client->slot()), "");
+    second.end_worker("it was killed");
+    desk->forget(second.slot());
+    EXPECT_THAT(ask(SuspendRequest::finish), HasSubstr("has ended meanwhile"));
+    EXPECT_FALSE(desk->ended());
+}
+
 TEST_F(SuspendDeskTest, ThatIsGivenUpLetsThoseRunThatRanBefore) {
     Client &ran = arrive(), &paused = arrive();
     pause(paused);

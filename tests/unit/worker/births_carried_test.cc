@@ -272,6 +272,27 @@ TEST_F(BirthsCarried, MemoryThatTheProgramMapsIsWhereItWas) {
         EXPECT_TRUE((c.call<cuMemAddressFree>(at, 4 * granule).ok()));
     });
 }
+TEST_F(BirthsCarried, PhysicalMemoryThatIsNotMappedAsAWholeStandsInTheWay) {
+    in_a_process([] {
+        constexpr std::size_t granule = 2 << 20;
+        Client c;
+        c.begin();
+        CUmemAllocationProp what{};
+        what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+        what.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        CUdeviceptr at = 0;
+        CUmemGenericAllocationHandle physical = 0;
+        ASSERT_TRUE((c.call<cuMemAddressReserve>(&at, 4 * granule, std::size_t{0}, CUdeviceptr{0}, 0ull).ok()));
+        ASSERT_TRUE((c.call<cuMemCreate>(&physical, 2 * granule, &what, 0ull).ok()));
+        EXPECT_EQ(hindrances(c.session()).size(), 1u) << "mapped nowhere";
+        ASSERT_TRUE((c.call<cuMemMap>(at, 2 * granule, std::size_t{0}, physical, 0ull).ok()));
+        EXPECT_EQ(hindrances(c.session()).size(), 0u) << "mapped as a whole";
+        ASSERT_TRUE((c.call<cuMemUnmap>(at, 2 * granule).ok()));
+        EXPECT_EQ(hindrances(c.session()).size(), 1u) << "unmapped again";
+        ASSERT_TRUE((c.call<cuMemRelease>(physical).ok()));
+        EXPECT_EQ(hindrances(c.session()).size(), 0u) << "released";
+    });
+}
 TEST_F(BirthsCarried, CodeItsFunctionsAndItsVariables) {
     first([&](Client& c) {
         const CUmodule m = c.module();
