@@ -55,19 +55,56 @@ namespace {
 
 // ---- loads ----------------------------------------------------------------------------------------------------------
 
+// Where each lane's bytes are. Not inlined: what differs between the types of memory and registers is small beside it.
+using Places = std::byte* [lane_count];
+template <Space space, class A>
+[[gnu::noinline]] void find_places(Warp& w, const Instr& in, Mask mask, unsigned bytes, bool write, Places& at) {
+    if constexpr (space == Space::global || space == Space::generic) refresh_ranges(*w.block);
+    const A* const a = w.at<A>(in.a);
+    for (Mask m = mask; m != 0; m &= m - 1) {
+        const int i = __builtin_ctz(m);
+        at[i] = resolve<space>(w, i, a[i] + static_cast<A>(in.imm), bytes, bytes, write);
+    }
+}
+
+template <class T, class R> [[gnu::noinline]] void gather(const Places& at, R* d, Mask mask) {
+    for (Mask m = mask; m != 0; m &= m - 1) {
+        const int i = __builtin_ctz(m);
+        T value;
+        std::memcpy(&value, at[i], sizeof value);
+        d[i] = static_cast<R>(value);
+    }
+}
+
+// For volatile, relaxed and acquire loads: they must see what other threads write, in one piece.
+template <class T, class R> [[gnu::noinline]] void gather_strongly(const Places& at, R* d, Mask mask) {
+    for (Mask m = mask; m != 0; m &= m - 1) {
+        const int i = __builtin_ctz(m);
+        d[i] = static_cast<R>(__atomic_load_n(reinterpret_cast<T*>(at[i]), __ATOMIC_ACQUIRE));
+    }
+}
+
+// lists[target...] are the destinations, in.e their number.
+template <class T, class R>
+[[gnu::noinline]] void gather_vectors(Warp& w, const Instr& in, const Places& at, Mask mask) {
+    const unsigned n = in.e;
+    const Slot* const list = w.frame->function->lists.data() + in.target;
+    R* d[8];
+    for (unsigned k = 0; k < n; ++k) d[k] = w.at<R>(list[k]);
+    for (Mask m = mask; m != 0; m &= m - 1) {
+        const int i = __builtin_ctz(m);
+        T values[8];
+        std::memcpy(values, at[i], n * sizeof(T));
+        for (unsigned k = 0; k < n; ++k) d[k][i] = static_cast<R>(values[k]);
+    }
+}
+
 // In memory T, in a register R (as wide or wider: extended by T's sign), an address register A; n elements.
 template <Space space, class T, class R, class A> struct Load {
-    [[gnu::always_inline]] static inline Step body(Warp& w, const Instr& in, Mask mask) {
-        if constexpr (space == Space::global || space == Space::generic) refresh_ranges(*w.block);
-        const A* const a = w.at<A>(in.a);
-        R* const d = w.at<R>(in.d);
-        for (Mask m = mask; m != 0; m &= m - 1) {
-            const int i = __builtin_ctz(m);
-            T value;
-            std::memcpy(&value, resolve<space>(w, i, a[i] + static_cast<A>(in.imm), sizeof(T), sizeof(T), false),
-                        sizeof(T));
-            d[i] = static_cast<R>(value);
-        }
+    static Step body(Warp& w, const Instr& in, Mask mask) {
+        Places at;
+        find_places<space, A>(w, in, mask, sizeof(T), false, at);
+        gather<T>(at, w.at<R>(in.d), mask);
         return Step::go;
     }
     // Half a warp reads a row of memory, or all of it one place: most loads of most kernels.
@@ -102,39 +139,51 @@ template <Space space, class T, class R, class A> struct Load {
     }
     static Step one(Warp& w, const Instr& in, Mask mask) { return fast<false>(w, in, mask); }
     BARCUDA_WIDE static Step wide(Warp& w, const Instr& in, Mask mask) { return fast<true>(w, in, mask); }
-    // The same for volatile, relaxed and acquire loads: they must see what other threads write, in one piece.
     static Step strong(Warp& w, const Instr& in, Mask mask) {
-        if constexpr (space == Space::global || space == Space::generic) refresh_ranges(*w.block);
-        const A* const a = w.at<A>(in.a);
-        R* const d = w.at<R>(in.d);
-        for (Mask m = mask; m != 0; m &= m - 1) {
-            const int i = __builtin_ctz(m);
-            auto* at =
-                reinterpret_cast<T*>(resolve<space>(w, i, a[i] + static_cast<A>(in.imm), sizeof(T), sizeof(T), false));
-            d[i] = static_cast<R>(__atomic_load_n(at, __ATOMIC_ACQUIRE));
-        }
+        Places at;
+        find_places<space, A>(w, in, mask, sizeof(T), false, at);
+        gather_strongly<T>(at, w.at<R>(in.d), mask);
         looked(w);
         return Step::go;
     }
-    // lists[target...] are the destinations, in.e their number.
     static Step several(Warp& w, const Instr& in, Mask mask) {
-        if constexpr (space == Space::global || space == Space::generic) refresh_ranges(*w.block);
-        const A* const a = w.at<A>(in.a);
-        const unsigned n = in.e, bytes = n * sizeof(T);
-        const Slot* const list = w.frame->function->lists.data() + in.target;
-        R* d[8];
-        for (unsigned k = 0; k < n; ++k) d[k] = w.at<R>(list[k]);
-        for (Mask m = mask; m != 0; m &= m - 1) {
-            const int i = __builtin_ctz(m);
-            T values[8];
-            std::memcpy(values, resolve<space>(w, i, a[i] + static_cast<A>(in.imm), bytes, bytes, false), bytes);
-            for (unsigned k = 0; k < n; ++k) d[k][i] = static_cast<R>(values[k]);
-        }
+        Places at;
+        find_places<space, A>(w, in, mask, in.e * sizeof(T), false, at);
+        gather_vectors<T, R>(w, in, at, mask);
         return Step::go;
     }
 };
 
 // ---- stores ---------------------------------------------------------------------------------------------------------
+
+template <class T, class R> [[gnu::noinline]] void scatter(const Places& at, const R* b, Mask mask) {
+    for (Mask m = mask; m != 0; m &= m - 1) {
+        const int i = __builtin_ctz(m);
+        const T value = static_cast<T>(b[i]);
+        std::memcpy(at[i], &value, sizeof value);
+    }
+}
+
+template <class T, class R> [[gnu::noinline]] void scatter_strongly(const Places& at, const R* b, Mask mask) {
+    for (Mask m = mask; m != 0; m &= m - 1) {
+        const int i = __builtin_ctz(m);
+        __atomic_store_n(reinterpret_cast<T*>(at[i]), static_cast<T>(b[i]), __ATOMIC_RELEASE);
+    }
+}
+
+template <class T, class R>
+[[gnu::noinline]] void scatter_vectors(Warp& w, const Instr& in, const Places& at, Mask mask) {
+    const unsigned n = in.e;
+    const Slot* const list = w.frame->function->lists.data() + in.target;
+    const R* b[8];
+    for (unsigned k = 0; k < n; ++k) b[k] = w.at<R>(list[k]);
+    for (Mask m = mask; m != 0; m &= m - 1) {
+        const int i = __builtin_ctz(m);
+        T values[8];
+        for (unsigned k = 0; k < n; ++k) values[k] = static_cast<T>(b[k][i]);
+        std::memcpy(at[i], values, n * sizeof(T));
+    }
+}
 
 template <Space space, class T, class R, class A> struct Store {
     template <bool is_wide> [[gnu::always_inline]] static inline Step body(Warp& w, const Instr& in, Mask mask) {
@@ -153,41 +202,24 @@ template <Space space, class T, class R, class A> struct Store {
             std::memcpy(at, values, sizeof values);
             mask &= ~(Mask{0xFFFF} << h);
         }
-        for (Mask m = mask; m != 0; m &= m - 1) {
-            const int i = __builtin_ctz(m);
-            const T value = static_cast<T>(b[i]);
-            std::memcpy(resolve<space>(w, i, a[i] + static_cast<A>(in.imm), sizeof(T), sizeof(T), true), &value,
-                        sizeof(T));
-        }
+        if (mask == 0) return Step::go;
+        Places at;
+        find_places<space, A>(w, in, mask, sizeof(T), true, at);
+        scatter<T>(at, b, mask);
         return Step::go;
     }
     static Step one(Warp& w, const Instr& in, Mask mask) { return body<false>(w, in, mask); }
     BARCUDA_WIDE static Step wide(Warp& w, const Instr& in, Mask mask) { return body<true>(w, in, mask); }
     static Step strong(Warp& w, const Instr& in, Mask mask) {
-        if constexpr (space == Space::global || space == Space::generic) refresh_ranges(*w.block);
-        const A* const a = w.at<A>(in.a);
-        const R* const b = w.at<R>(in.b);
-        for (Mask m = mask; m != 0; m &= m - 1) {
-            const int i = __builtin_ctz(m);
-            auto* at =
-                reinterpret_cast<T*>(resolve<space>(w, i, a[i] + static_cast<A>(in.imm), sizeof(T), sizeof(T), true));
-            __atomic_store_n(at, static_cast<T>(b[i]), __ATOMIC_RELEASE);
-        }
+        Places at;
+        find_places<space, A>(w, in, mask, sizeof(T), true, at);
+        scatter_strongly<T>(at, w.at<R>(in.b), mask);
         return Step::go;
     }
     static Step several(Warp& w, const Instr& in, Mask mask) {
-        if constexpr (space == Space::global || space == Space::generic) refresh_ranges(*w.block);
-        const A* const a = w.at<A>(in.a);
-        const unsigned n = in.e, bytes = n * sizeof(T);
-        const Slot* const list = w.frame->function->lists.data() + in.target;
-        const R* b[8];
-        for (unsigned k = 0; k < n; ++k) b[k] = w.at<R>(list[k]);
-        for (Mask m = mask; m != 0; m &= m - 1) {
-            const int i = __builtin_ctz(m);
-            T values[8];
-            for (unsigned k = 0; k < n; ++k) values[k] = static_cast<T>(b[k][i]);
-            std::memcpy(resolve<space>(w, i, a[i] + static_cast<A>(in.imm), bytes, bytes, true), values, bytes);
-        }
+        Places at;
+        find_places<space, A>(w, in, mask, in.e * sizeof(T), true, at);
+        scatter_vectors<T, R>(w, in, at, mask);
         return Step::go;
     }
 };
