@@ -14,6 +14,7 @@
 
 #include "base/cli/app.h"
 #include "base/cli/config.h"
+#include "base/cli/names.h"
 #include "base/log.h"
 #include "host-bridge/between/link.h"
 #include "host-bridge/bridge/bridge.h"
@@ -38,21 +39,14 @@ std::string on_or_off(const std::string& text) {
     return text == "off" || text == "0" ? "0" : throw CLI::ValidationError(text, "it is on or off");
 }
 
-// Names appear in lines of the log and in labels of metrics.
-constexpr std::string_view in_names = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz.-";
-constexpr std::size_t longest_name = 63;
-std::string check_name(const std::string& name) {
-    return name.empty() || name.size() > longest_name || name.find_first_not_of(in_names) != name.npos
-               ? "a name has 1 to 63 letters, digits, '.', '-' and '_'"
-               : "";
-}
 // The default name: vm1, of /etc/barcuda/vm1.conf or /dev/shm/barcuda-vm1.
 std::string name_of(const std::string& config, const std::string& region) {
     std::string name = config.empty() ? std::filesystem::path(region).filename() : std::filesystem::path(config).stem();
     if (constexpr std::string_view ours = "barcuda-"; name.starts_with(ours)) name.erase(0, ours.size());
     for (char& c : name)
-        if (in_names.find(c) == in_names.npos) c = '_';
-    return name.empty() ? "_" : name.substr(0, longest_name);
+        if (barcuda::in_names.find(c) == barcuda::in_names.npos) c = '_';
+    if (!name.empty() && !barcuda::is_name(name.substr(0, 1))) name[0] = '_';
+    return name.empty() ? "_" : name.substr(0, barcuda::longest_name);
 }
 
 // "on", "off", or a path, which a missing value would not look like.
@@ -82,7 +76,7 @@ int main(int argc, char** argv) {
                    "the VM's name in the log, in `barcuda ps` and in metrics (default: the name of the file of "
                    "--config, or the region's)")
         ->envname("BARCUDA_NAME")
-        ->check(check_name);
+        ->check(barcuda::check_name);
     app.add_option("--size", options.size,
                    "bytes of a new region, a power of two; with K, M or G; an existing region keeps its size")
         ->type_name("SIZE")

@@ -8,6 +8,7 @@
 
 #include <memory>
 
+#include "base/cli/names.h"
 #include "base/cli/options.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/container.h"
@@ -175,7 +176,9 @@ void add_vm_config(App& app) {
     command.add_choice("manager", "the program that manages the VM", "for ",
                        {"libvirt", "qemu", "proxmox", "incus", "kubevirt", "cloud-hypervisor", "crosvm", "firecracker"},
                        [options = options.get()](const char* name) { options->manager = name; });
-    command.add_option("NAME", options->name, "of the VM, and of its unit barcuda-bridge@NAME").required();
+    command.add_option("NAME", options->name, "of the VM, and of its unit barcuda-bridge@NAME")
+        .required()
+        .check(check_name);
     command.add_option("--region", options->region, "the file (default: /dev/shm/barcuda-NAME)");
     add_size(command, "--size", options->size, "the region's size, as the bridge has it; with K, M or G");
     const Option doorbell =
