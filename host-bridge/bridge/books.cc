@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/field.h"
+
 namespace barcuda {
 namespace {
 
@@ -15,12 +17,6 @@ std::string quoted(std::string name) {
         name, [](char c) { return c == '"' || static_cast<unsigned char>(c) >= 0x80; }, '?');
     return fmt::format("\"{}\"", name);
 }
-
-template <std::size_t N> void put(char (&there)[N], const std::string& text) {
-    std::memset(there, 0, N);
-    text.copy(there, N - 1);
-}
-template <std::size_t N> std::string text_of(const char (&text)[N]) { return {text, strnlen(text, N)}; }
 
 }  // namespace
 

@@ -14,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "base/field.h"
 #include "base/log.h"
 #include "shm-device/cuda/visible_devices.h"
 #include "shm-device/queue/sync.h"
@@ -137,8 +138,7 @@ void Bridge::listen() {
     // Whether a change has to wait, because the VM is being written to a disk; says so.
     const auto frozen = [this](bool changes, auto& reply) {
         if (!changes || !desks_->suspends.frozen()) return false;
-        std::string_view("the VM is being suspended: wait until that has ended")
-            .copy(reply.error, sizeof reply.error - 1);
+        put(reply.error, "the VM is being suspended: wait until that has ended");
         return true;
     };
     ground_.control.serve(

@@ -15,6 +15,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "base/field.h"
 #include "base/log.h"
 #include "host-bridge/between/files_message.h"
 
@@ -33,7 +34,7 @@ bool answered(int to, const ucred& by, const char* message, ssize_t bytes,
     const auto reply = std::make_unique<Reply>();
     std::vector<File> files;
     constexpr std::string_view other = "the bridge is of another version (" BARCUDA_VERSION ")";
-    if (request.version != Request::form) other.copy(reply->error, sizeof reply->error - 1);
+    if (request.version != Request::form) put(reply->error, other);
     else if constexpr (std::is_void_v<Result>) serve(request, *reply, by);
     else files = serve(request, *reply, by);
     if (!send_files(to, reply.get(), reply->bytes(), files))

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/field.h"
 #include "base/log.h"
 #include "shm-device/queue/sync.h"
 #include "shm-device/queue/wait.h"
@@ -230,7 +231,7 @@ Failure LimitsDesk::refusal(const LimitRequest& request, const std::vector<Clien
 }
 
 void LimitsDesk::serve(const LimitRequest& request, LimitReply& reply, const ucred& by) {
-    const auto refuse = [&](const std::string& why) { why.copy(reply.error, sizeof reply.error - 1); };
+    const auto refuse = [&](const std::string& why) { put(reply.error, why); };
     const std::vector<Client*> clients = named(request);
     if (const Failure why = refusal(request, clients)) return refuse(why.text());
     if (request.weight_given || request.priority_given) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/field.h"
 #include "shm-device/queue/sync.h"
 
 namespace barcuda {
@@ -13,8 +14,6 @@ std::uint64_t microseconds(ListDesk::Clock::time_point time) {
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count());
 }
-
-template <std::size_t N> void put(char (&there)[N], const std::string& text) { text.copy(there, N - 1); }
 
 std::uint64_t queued(const Client& client) {
     return client.worker ? observe(client.worker->sheet().use[static_cast<unsigned>(Limit::work)]) : 0;

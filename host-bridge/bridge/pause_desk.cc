@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/field.h"
 #include "base/log.h"
 #include "shm-device/queue/sync.h"
 
@@ -26,8 +27,6 @@ std::uint32_t page_word(Paused state) {
     }
     return BARCUDA_PAUSED_NO;  // a worker may write any number
 }
-
-template <std::size_t N> void put(char (&there)[N], const std::string& text) { text.copy(there, N - 1); }
 
 }  // namespace
 

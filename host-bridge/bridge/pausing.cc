@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/field.h"
 #include "host-bridge/between/limits.h"
 #include "shm-device/queue/sync.h"
 
@@ -85,7 +86,7 @@ void Pausing::write_down(std::uint32_t slot, const One& one) const {
         kept.devices[kept.memory_count] = device;
         kept.memory[kept.memory_count++] = bytes;
     }
-    one.refusal.text().copy(kept.refusal, sizeof kept.refusal - 1);
+    put(kept.refusal, one.refusal.text());
     books_[slot].set(kept);
 }
 

@@ -11,12 +11,11 @@
 #include <cstring>
 #include <set>
 
+#include "base/field.h"
 #include "base/log.h"
 
 namespace barcuda {
 namespace {
-
-template <std::size_t N> void put(char (&there)[N], const std::string& text) { text.copy(there, N - 1); }
 
 const char* name_of(SuspendRequest::What what) {
     switch (what) {

@@ -11,13 +11,12 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/field.h"
 #include "base/log.h"
 #include "shm-device/queue/sync.h"
 
 namespace barcuda {
 namespace {
-
-template <std::size_t N> void put(char (&there)[N], const std::string& text) { text.copy(there, N - 1); }
 
 // The path of this program's file, also if there is another file now.
 std::string own_program() {

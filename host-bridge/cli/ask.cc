@@ -85,16 +85,6 @@ Failure connect_to_doors_of(const std::string& door, uid_t user, File& to) {
 }
 
 Failure exchange(const File& to, const void* request, std::size_t bytes, void* reply, std::size_t most,
-                 std::size_t& received) {
-    if (send(to.fd(), request, bytes, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes) && errno != EPIPE)
-        return strerror(errno);
-    const ssize_t n = recv(to.fd(), reply, most, 0);
-    if (n < 0) return errno == EAGAIN ? "its bridge does not answer" : strerror(errno);
-    received = static_cast<std::size_t>(n);
-    return {};
-}
-
-Failure exchange(const File& to, const void* request, std::size_t bytes, void* reply, std::size_t most,
                  std::size_t& received, std::vector<File>& files) {
     if (send(to.fd(), request, bytes, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes) && errno != EPIPE)
         return strerror(errno);

@@ -20,23 +20,24 @@ Failure connect_to_door(const std::string& door, File& to);
 // The same for the bridge that has come in the place of the one behind that door: the door of this user's with the same
 // region.
 Failure connect_to_doors_of(const std::string& door, uid_t user, File& to);
-// Sends a request and receives at most `most` bytes.
-Failure exchange(const File& to, const void* request, std::size_t bytes, void* reply, std::size_t most,
-                 std::size_t& received);
-// The same, with the descriptors that come with the reply.
+// Sends a request and receives at most `most` bytes, with the descriptors that come with them.
 Failure exchange(const File& to, const void* request, std::size_t bytes, void* reply, std::size_t most,
                  std::size_t& received, std::vector<File>& files);
 
-// `files`: one for descriptors that come with the reply, or none.
-template <class Request, class Reply, class... Files>
-Failure ask(const File& to, const Request& request, Reply& reply, Files&... files) {
+template <class Request, class Reply>
+Failure ask(const File& to, const Request& request, Reply& reply, std::vector<File>& files) {
     std::size_t n = 0;
-    if (Failure e = exchange(to, &request, sizeof request, &reply, sizeof reply, n, files...)) return e;
+    if (Failure e = exchange(to, &request, sizeof request, &reply, sizeof reply, n, files)) return e;
     if (n < offsetof(Reply, rows) || reply.version != Request::form || reply.count > std::size(reply.rows) ||
         n != reply.bytes())
         return "its bridge is of another version";
     reply.error[sizeof reply.error - 1] = 0;
     return reply.error;
+}
+
+template <class Request, class Reply> Failure ask(const File& to, const Request& request, Reply& reply) {
+    std::vector<File> none;
+    return ask(to, request, reply, none);
 }
 
 // Receives the bridge's answer.

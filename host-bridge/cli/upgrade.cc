@@ -17,6 +17,7 @@
 
 #include "base/cli/options.h"
 #include "base/failure.h"
+#include "base/field.h"
 #include "host-bridge/between/upgrade_link.h"
 #include "host-bridge/cli/ask.h"
 #include "host-bridge/cli/commands.h"
@@ -79,7 +80,7 @@ class Upgrading {
             std::error_code ec;
             program = std::filesystem::absolute(command_.binary, ec).lexically_normal();
             if (program.size() >= sizeof request.program) return program + ": the path is too long";
-            program.copy(request.program, sizeof request.program - 1);
+            put(request.program, program);
         }
         const std::uint32_t attempt = reply->attempt + 1;
         if (Failure e = tell(request, *reply)) {
