@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -126,17 +127,24 @@ Words put_words(const VmOptions& c, const Machine& m) {
     return words;
 }
 
-// What is wrong with the options, before anything is made.
-Failure wrong(const VmOptions& c) {
+// What is wrong with the options or missing here, before anything is made. `goes_on`: with the disk of a kept VM.
+Failure wrong(const VmOptions& c, bool goes_on) {
     if (c.user.empty() || c.user.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") != std::string::npos)
         return fmt::format("--user {}: a user's name has lower-case letters, digits, _ and -", c.user);
     for (const std::string& file : c.put)
         if (access(file.c_str(), R_OK) != 0) return fmt::format("--put {}: {}", file, strerror(errno));
+    if (goes_on && (!c.image.empty() || !c.debian.empty()))
+        return fmt::format("{0} has a disk already, so leave out --image and --debian; `barcuda vm rm {0}` removes it",
+                           c.name);
     if (c.dry_run) return {};
-    if (!found("qemu-system-x86_64")) return "qemu-system-x86_64 is missing: apt install qemu-system-x86";
-    for (const char* tool : {"ssh", "ssh-keygen", "scp"})
-        if (!found(tool)) return fmt::format("{} is missing: apt install openssh-client", tool);
-    return {};
+    std::vector<Tool> tools = {{"qemu-system-x86_64", "qemu-system-x86"},
+                               {"ssh", "openssh-client"},
+                               {"ssh-keygen", "openssh-client"},
+                               {"scp", "openssh-client"}};
+    add_system_folders_to_path();
+    if (c.image.empty() && !goes_on)
+        for (const Tool& tool : tools_for_debian(c.release())) tools.push_back(tool);
+    return missing(tools);
 }
 
 // Finds the region's size.
@@ -180,15 +188,18 @@ Failure await(int said, const VmOptions& c, const Machine& m) {
     }
 }
 
-// Lets the guest write to its disk what the disk must keep.
-void power_off(pid_t qemu, const Machine& m) {
+// Lets the guest write to its disk what the disk must keep. A failure: it has not powered off in time.
+Failure power_off(pid_t qemu, const VmOptions& c, const Machine& m) {
+    constexpr unsigned patience = 120;  // seconds; an emulated guest may take one of two minutes
+    const unsigned seconds = std::min(c.timeout, patience);
     call({"ssh", "-F", m.folder + "/ssh", "vm", "sudo -n systemctl poweroff || sync"}, m.folder + "/poweroff");
-    for (int i = 0; i < 600; ++i) {
+    const auto end = Clock::now() + std::chrono::seconds(seconds);
+    do {
         siginfo_t ended = {};  // the status is collected later
-        if (waitid(P_PID, qemu, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid != 0) return;
+        if (waitid(P_PID, qemu, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid != 0) return {};
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    }
-    tell("the guest does not power off; QEMU is killed");
+    } while (Clock::now() < end);
+    return fmt::format("the guest has not powered off within {} s, and was killed", seconds);
 }
 
 // In the background: until the guest has powered itself off, or `barcuda vm stop` asks.
@@ -200,8 +211,8 @@ void stay(pid_t qemu) {
     }
 }
 
-// `ready`: is called when programs can run.
-int serve_vm(const VmOptions& c, const Machine& m, const std::function<void()>& ready) {
+// `ready`: is called when programs can run. `lost`: why the disk may lack what the guest has written.
+int serve_vm(const VmOptions& c, const Machine& m, const std::function<void()>& ready, Failure& lost) {
     int said[2];
     if (pipe(said) != 0) return complain(strerror(errno));
     fcntl(said[0], F_SETFD, FD_CLOEXEC);
@@ -221,7 +232,9 @@ int serve_vm(const VmOptions& c, const Machine& m, const std::function<void()>& 
         ready();
         status = call(ssh_words(c.program, m.folder));
     }
-    if (keeps(c) && !why) power_off(qemu, m);
+    if (keeps(c) && !why) lost = power_off(qemu, c, m);
+    else if (why) lost = "the guest was still starting, and was killed";
+    if (lost && !why) tell(lost.text());
     kill(qemu, SIGKILL);
     while (waitpid(qemu, nullptr, 0) < 0 && errno == EINTR) {}
     close(said[0]);
@@ -235,20 +248,24 @@ int run_vm(const VmOptions& c, const std::function<void()>& detach) {
     Machine m = {};
     m.kvm = has_kvm();
     Seed seed = {c.user, "", {}, c.module};
-    if (const Failure e = wrong(c)) return complain(e.text());
+    const bool goes_on = !c.name.empty() && !c.dry_run && KeptVm(c.name).has_disk();
+    if (const Failure e = wrong(c, goes_on)) return complain(e.text());
+    catch_signals();
     std::optional<KeptVm> kept;
     if (!c.name.empty() && !c.dry_run)
         if (const Failure e = kept.emplace(c.name).take()) return complain(e.text());
     if (const Failure e = look_at_region(c, m.device)) return complain(e.text());
     if (!c.image.empty())
         if (const Failure e = image_disk(c.image, m.disk)) return complain(e.text());
-    if (const Failure e = find_packages(c, seed.packages); e && !c.dry_run) return complain(e.text());
-    catch_signals();
-    if (c.image.empty() && !(kept && kept->exists()))
-        if (const Failure e = debian_disk(c.debian, c.dry_run, m.disk))
+    if (const Failure e = find_packages(c, kept ? kept->packages() : "", seed.packages); e && !c.dry_run)
+        return complain(e.text());
+    if (c.image.empty() && !goes_on)
+        if (const Failure e = debian_disk(c.release(), c.dry_run, m.disk))
             return caught() ? 128 + caught() : complain(e.text());
-    if (kept)
+    if (kept) {
         if (const Failure e = kept->keep(m.disk)) return complain(e.text());
+        if (const Failure e = kept->keep_packages(seed.packages)) return complain(e.text());
+    }
 
     std::optional<OwnFolder> folder;
     if (!c.dry_run && !folder.emplace("vm"))
@@ -260,7 +277,8 @@ int run_vm(const VmOptions& c, const std::function<void()>& detach) {
     m.device.pmem = !c.module;
     m.device.interrupts = c.module && c.region.empty();
     m.device.socket = m.folder + "/doorbell";
-    Words bridge = bridge_words(here, m.device.region, fmt::format("vm-{}", getpid()), c.bridge);
+    Words bridge =
+        bridge_words(here, m.device.region, c.name.empty() ? fmt::format("vm-{}", getpid()) : c.name, c.bridge);
     if (m.device.interrupts) bridge.insert(bridge.end(), {"--doorbell", m.device.socket});
     if (c.dry_run) {
         if (c.region.empty()) fmt::print("{} &\n", quoted(bridge));
@@ -278,13 +296,26 @@ int run_vm(const VmOptions& c, const std::function<void()>& detach) {
     bool soft = false;
     OwnBridge own;
     if (c.region.empty() && (own = start_bridge("vm", bridge, false, soft)).pid < 0) return cannot_run;
-    tell(fmt::format("starting {} with {} ...", c.image.empty() ? "Debian " + c.debian : c.image,
+    tell(fmt::format("starting {} with {} ...",
+                     goes_on           ? c.name
+                     : c.image.empty() ? "Debian " + c.release()
+                                       : c.image,
                      m.kvm ? "KVM" : "no KVM: QEMU emulates the processor, which takes minutes"));
-    const int status = serve_vm(c, m, [&] {
-        if (kept) kept->record(m.folder);
+    if (kept) kept->begin();
+    Failure lost;
+    const auto ready = [&] {
+        if (kept) {
+            if (const Failure e = kept->finish()) tell(e.text());
+            kept->record(m.folder);
+        }
         if (c.detach) detach();
-    });
+    };
+    const int status = serve_vm(c, m, ready, lost);
     if (own.pid > 0) end_bridge(own);
+    if (kept) {
+        kept->record_end(kept->has_disk() ? lost : Failure());  // of a first start nothing is kept
+        kept->discard();
+    }
     return status;
 }
 
@@ -363,14 +394,15 @@ void add_vm(App& app) {
         "--image", o.image, "its disk, a Debian or Ubuntu with cloud-init: qcow2 or raw. Changes are not kept");
     command
         .add_option("--debian", o.debian,
-                    "without an image: a Debian of this release, made from the archive's packages the first time")
+                    "without an image: a Debian of this release, made from the archive's packages the first time "
+                    "(default: bookworm)")
         .is_member({"bookworm", "trixie"})
-        .capture_default_str()
         .excludes(image);
     command.add_flag("--write", o.write, "what the guest writes stays on the disk");
     command
         .add_option("--packages", o.packages,
-                    "the folder with the guest's packages (default: that of `make deb`, or the current one)")
+                    "the folder with the guest's packages (default: the VM's own, which it has from its first start, "
+                    "that of `make deb`, or the current one)")
         .existing_directory();
     command.add_option("--put", o.put, "a file or a folder of this machine to copy into the guest's home; repeatable")
         .type_name("PATH")

@@ -2,6 +2,7 @@
 // vm_children.cc: the commands that `barcuda vm` starts, and what happens to signals meanwhile.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,6 +35,23 @@ bool found(const std::string& command) {
     for (std::string folder; std::getline(folders, folder, ':');)
         if (access(fmt::format("{}/{}", folder, command).c_str(), X_OK) == 0) return true;
     return false;
+}
+
+void add_system_folders_to_path() {
+    const char* const path = getenv("PATH");
+    setenv("PATH", fmt::format("{}:/usr/sbin:/sbin", path ? path : "/usr/bin:/bin").c_str(), 1);
+}
+
+Failure missing(const std::vector<Tool>& tools) {
+    Words files, packages;
+    for (const Tool& tool : tools) {
+        if (tool.file[0] == '/' ? access(tool.file, R_OK) == 0 : found(tool.file)) continue;
+        files.emplace_back(tool.file);
+        if (packages.empty() || packages.back() != tool.package) packages.emplace_back(tool.package);
+    }
+    if (files.empty()) return {};
+    return fmt::format("{} {} missing: apt install --no-install-recommends {}", fmt::join(files, ", "),
+                       files.size() == 1 ? "is" : "are", fmt::join(packages, " "));
 }
 
 std::string quoted(const Words& words) {
@@ -93,8 +111,9 @@ Words ssh_words(const Words& program, const std::string& folder) {
     return words;
 }
 
-std::string last_lines(const std::string& file, unsigned lines) {
+std::string last_lines(const std::string& file, unsigned lines, std::streamoff from) {
     std::ifstream in(file);
+    in.seekg(from);
     std::deque<std::string> last;
     for (std::string line; std::getline(in, line);) {
         last.push_back(line);

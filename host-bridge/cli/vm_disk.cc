@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/cli/user_folders.h"
 #include "host-bridge/cli/vm_parts.h"
 
 namespace barcuda::parts {
@@ -61,13 +62,6 @@ std::vector<Words> commands(const std::string& release, const std::string& folde
 }
 
 Failure make(const std::string& release, const fs::path& place) {
-    // The tools of root are not in every user's PATH.
-    const char* const path = getenv("PATH");
-    setenv("PATH", fmt::format("{}:/usr/sbin:/sbin", path ? path : "/usr/bin:/bin").c_str(), 1);
-    for (const char* tool : {"mmdebstrap", "genext2fs", "resize2fs"})
-        if (!found(tool))
-            return fmt::format("{} is missing, which makes Debian's root: apt install mmdebstrap genext2fs e2fsprogs{}",
-                               tool, geteuid() == 0 ? "" : " uidmap");
     std::string fresh = place.string() + ".XXXXXX";
     if (!mkdtemp(fresh.data())) return fmt::format("cannot make a folder {}: {}", fresh, strerror(errno));
     std::error_code error;
@@ -86,15 +80,26 @@ Failure make(const std::string& release, const fs::path& place) {
     return {};
 }
 
+fs::path place_of(const std::string& release) { return user_folder(UserFolder::cache) / ("debian-" + release); }
+
 }  // namespace
 
+std::vector<Tool> tools_for_debian(const std::string& release) {
+    std::error_code error;
+    if (fs::exists(place_of(release), error)) return {};
+    std::vector<Tool> tools = {{"mmdebstrap", "mmdebstrap"},
+                               {"genext2fs", "genext2fs"},
+                               {"resize2fs", "e2fsprogs"},
+                               {"tune2fs", "e2fsprogs"},
+                               {"/usr/share/keyrings/debian-archive-keyring.gpg", "debian-archive-keyring"}};
+    if (geteuid() != 0) tools.push_back({"newuidmap", "uidmap"});
+    return tools;
+}
+
 Failure debian_disk(const std::string& release, bool dry_run, Disk& disk) {
-    const char* const cache = getenv("XDG_CACHE_HOME");
-    const char* const home = getenv("HOME");
-    if (!(cache && *cache) && !(home && *home))
-        return "neither XDG_CACHE_HOME nor HOME names a folder to keep Debian's root in";
-    const fs::path folder = (cache && *cache ? fs::path(cache) : fs::path(home) / ".cache") / "barcuda";
-    const fs::path place = folder / ("debian-" + release);
+    const fs::path folder = user_folder(UserFolder::cache);
+    if (folder.empty()) return no_user_folder(UserFolder::cache, "to keep Debian's root in");
+    const fs::path place = place_of(release);
     disk = {place / "root.img", "raw", place / "vmlinuz", place / "initrd"};
     std::error_code error;
     if (dry_run) {

@@ -23,8 +23,11 @@ int complain(const std::string& what) { return barcuda::complain("vm", what, can
 int list() {
     std::vector<Words> rows = {{"NAME", "STATE", "PID"}};
     for (const KeptVm& one : KeptVm::all())
-        rows.push_back(
-            {one.name(), one.runs() ? "running" : "stopped", one.runs() ? std::to_string(one.process()) : "-"});
+        rows.push_back({one.name(),
+                        one.runs()       ? "running"
+                        : one.has_disk() ? "stopped"
+                                         : "unfinished",
+                        one.runs() ? std::to_string(one.process()) : "-"});
     if (rows.size() == 1) fmt::print("No VM is kept here: `barcuda vm --name NAME --detach` makes one.\n");
     else
         for (const std::string& line : watch::columns(rows)) fmt::print("{}\n", line);
@@ -55,6 +58,8 @@ int stop(const std::string& name) {
         return complain(name + ": the file that names its process is damaged");  // 0 would be this command
     if (kill(process, SIGTERM) != 0) return complain(fmt::format("{}: {}", name, strerror(errno)));
     if (const Failure e = one.await_end()) return complain(e.text());
+    if (const Failure lost = one.end(); lost && one.has_disk())
+        return barcuda::complain("vm", fmt::format("{}: {}", name, lost.text()));
     return 0;
 }
 

@@ -13,17 +13,21 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/cli/names.h"
+#include "base/cli/user_folders.h"
+
 namespace barcuda::parts {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Where this user's data lie; empty: nowhere.
+constexpr const char* unfinished = ".part";  // behind the name of a file that is being made
+constexpr const char* power_off = "off";     // of the guest, as a run should end
+
+// Where this user's VMs lie; empty: nowhere.
 fs::path home_of_vms() {
-    const char *const data = getenv("XDG_DATA_HOME"), *const home = getenv("HOME");
-    if (data && *data) return fs::path(data) / "barcuda/vms";
-    if (home && *home) return fs::path(home) / ".local/share/barcuda/vms";
-    return {};
+    const fs::path data = user_folder(UserFolder::data);
+    return data.empty() ? data : data / "vms";
 }
 
 std::string line_of(const std::string& file, unsigned number) {
@@ -50,14 +54,12 @@ std::vector<KeptVm> KeptVm::all() {
 }
 
 Failure KeptVm::check_name(const std::string& name) {
-    constexpr const char* letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-    if (name.empty() || name.size() > 40 || name.find_first_not_of(letters) != std::string::npos || name[0] == '-')
-        return fmt::format("'{}' is no name of a VM: it has up to 40 letters, digits, _ and -", name);
-    if (home_of_vms().empty()) return "neither HOME nor XDG_DATA_HOME names a folder for the VM";
-    return {};
+    if (home_of_vms().empty()) return no_user_folder(UserFolder::data, "for the VM");
+    return barcuda::check_name(name);
 }
 
-bool KeptVm::exists() const { return access((folder_ + "/disk").c_str(), F_OK) == 0; }
+bool KeptVm::exists() const { return access((folder_ + "/lock").c_str(), F_OK) == 0; }
+bool KeptVm::has_disk() const { return access((folder_ + "/disk").c_str(), F_OK) == 0; }
 
 bool KeptVm::runs() const {
     if (lock_) return true;
@@ -86,31 +88,63 @@ Failure KeptVm::take() {
     // What a process that was killed has left of its run.
     std::error_code error;
     if (const std::string left = run_folder(); left.starts_with("/dev/shm/barcuda-vm-")) fs::remove_all(left, error);
-    record("");  // this process holds the VM from now on; it has no run yet
+    record_end({});  // nothing can be lost before its guest starts
+    record("");      // this process holds the VM from now on; it has no run yet
     return {};
 }
 
 Failure KeptVm::keep(Disk& disk) const {
-    const Disk kept = {folder_ + "/disk", disk.format, folder_ + "/vmlinuz", folder_ + "/initrd"};
-    const bool has_kernel = !disk.kernel.empty();
-    if (!exists()) {
-        const std::string fresh = folder_ + "/fresh";  // a copy that was interrupted is no disk
+    Disk kept = {folder_ + "/disk", disk.format, folder_ + "/vmlinuz", folder_ + "/initrd"};
+    if (!has_disk()) {
+        kept.file += unfinished;
+        discard();
         std::error_code error;
-        if (has_kernel) {
-            fs::copy_file(disk.kernel, kept.kernel, fs::copy_options::overwrite_existing, error);
-            if (!error) fs::copy_file(disk.initrd, kept.initrd, fs::copy_options::overwrite_existing, error);
-            if (error) return fmt::format("cannot copy the kernel to {}: {}", folder_, error.message());
-        }
-        if (const int status = call({"cp", "--reflink=auto", "--sparse=always", disk.file, fresh}); status != 0)
-            return fmt::format("cannot copy {} to {}", disk.file, fresh);
-        std::ofstream(folder_ + "/format") << disk.format << '\n';
-        fs::rename(fresh, kept.file, error);
-        if (error) return fmt::format("cannot make {}: {}", kept.file, error.message());
+        if (!disk.kernel.empty()) fs::copy_file(disk.kernel, kept.kernel, error);
+        if (!disk.initrd.empty() && !error) fs::copy_file(disk.initrd, kept.initrd, error);
+        if (error) return fmt::format("cannot copy the kernel to {}: {}", folder_, error.message());
+        if (call({"cp", "--reflink=auto", "--sparse=always", disk.file, kept.file}) != 0)
+            return fmt::format("cannot copy {} to {}", disk.file, kept.file);
+        std::ofstream format(folder_ + "/format");
+        format << disk.format << '\n';
+        format.close();
+        if (!format) return fmt::format("cannot write {}/format", folder_);
     }
-    const bool boots_by_kernel = access(kept.kernel.c_str(), R_OK) == 0;
+    kept.format = line_of(folder_ + "/format", 0);
+    if (access(kept.kernel.c_str(), R_OK) != 0) kept.kernel = kept.initrd = "";
     disk = kept;
-    disk.format = line_of(folder_ + "/format", 0);
-    if (!boots_by_kernel) disk.kernel = disk.initrd = "";
+    return {};
+}
+
+Failure KeptVm::finish() const {
+    if (has_disk()) return {};
+    std::error_code error;
+    fs::rename(folder_ + "/disk" + unfinished, folder_ + "/disk", error);
+    if (error) return fmt::format("cannot make {}/disk: {}", folder_, error.message());
+    return {};
+}
+
+void KeptVm::discard() const {
+    if (has_disk()) return;
+    std::error_code error;
+    for (const std::string& file :
+         {std::string("disk") + unfinished, std::string("vmlinuz"), std::string("initrd"), std::string("format")})
+        fs::remove(fs::path(folder_) / file, error);
+}
+
+Failure KeptVm::keep_packages(Words& packages) const {
+    const fs::path place = this->packages(), fresh = place.string() + unfinished;
+    std::error_code error;
+    if (!packages.empty() && fs::path(packages[0]).parent_path() == place) return {};
+    fs::remove_all(fresh, error);
+    fs::create_directory(fresh, error);
+    for (std::string& package : packages) {
+        const fs::path name = fs::path(package).filename();
+        if (!error) fs::copy_file(package, fresh / name, error);
+        package = place / name;
+    }
+    if (!error) fs::remove_all(place, error);
+    if (!error) fs::rename(fresh, place, error);
+    if (error) return fmt::format("cannot copy the packages to {}: {}", place.string(), error.message());
     return {};
 }
 
@@ -125,6 +159,21 @@ Failure KeptVm::await_end() const {
     while (lock && flock(lock.fd(), LOCK_EX) != 0)
         if (errno != EINTR) return fmt::format("cannot wait for {}: {}", name_, strerror(errno));
     return {};
+}
+
+void KeptVm::begin() const {
+    std::error_code error;
+    fs::remove(folder_ + "/ended", error);
+}
+
+void KeptVm::record_end(const Failure& lost) const {
+    std::ofstream(folder_ + "/ended") << (lost ? lost.text() : power_off) << '\n';
+}
+
+Failure KeptVm::end() const {
+    const std::string how = line_of(folder_ + "/ended", 0);
+    if (how == power_off) return {};
+    return how.empty() ? "its process was killed, and the guest with it, without a power off" : how;
 }
 
 Failure KeptVm::remove() const {

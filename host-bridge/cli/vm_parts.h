@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <ios>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ struct VmOptions {
     OwnBridgeOptions bridge;           // used if no region is named
     std::vector<std::string> program;  // in the guest; empty: a shell
     std::string image;                 // a disk with cloud-init; empty: use a Debian root
-    std::string debian = "bookworm";   // a release
+    std::string debian;                // a release; empty: bookworm
     // the folder with the guest's .deb files; empty: beside this program, or the current folder
     std::string packages;
     std::string region;            // the region of a running bridge
@@ -32,10 +33,14 @@ struct VmOptions {
     bool dry_run = false;
     std::string name;     // of a VM that is kept; empty: nothing of it stays
     bool detach = false;  // it goes on in the background when it is ready
+
+    std::string release() const { return debian.empty() ? "bookworm" : debian; }
 };
 
 // ---- children (vm_children.cc) ----
 bool found(const std::string& command);  // in PATH
+// Tools of root, such as resize2fs, are not in every user's PATH.
+void add_system_folders_to_path();
 std::string quoted(const Words& words);  // as a shell reads them
 void catch_signals();  // SIGINT, SIGTERM and SIGHUP are passed on to the process for which `call` waits
 int caught();          // the last of these signals, or 0
@@ -46,13 +51,22 @@ pid_t start(const Words& words, const std::string& output, bool apart);
 int call(const Words& words, const std::string& output = {});
 // The program, or a shell, in the guest of the VM that runs in this folder.
 Words ssh_words(const Words& program, const std::string& folder);
-std::string last_lines(const std::string& file, unsigned lines);
+// Of what the file has from this byte on.
+std::string last_lines(const std::string& file, unsigned lines, std::streamoff from = 0);
 
 // ---- the disk (vm_disk.cc) ----
 struct Disk {
     std::string file, format;    // format: in QEMU's words
     std::string kernel, initrd;  // empty: the disk boots by itself
 };
+// What a tool is called, and the package that has it.
+struct Tool {
+    const char *file, *package;  // a file with a path, or a command in PATH
+};
+// The tools that make a Debian root of this release; none if the root is there.
+std::vector<Tool> tools_for_debian(const std::string& release);
+// Those that are missing, as a sentence with apt's command that installs them.
+Failure missing(const std::vector<Tool>& tools);
 // Finds a Debian root of this release, and makes it if it is missing; `dry_run`: prints the commands instead.
 Failure debian_disk(const std::string& release, bool dry_run, Disk& disk);
 Failure image_disk(const std::string& file, Disk& disk);
@@ -63,8 +77,9 @@ struct Seed {
     Words packages;         // files
     bool module;
 };
-// Finds the guest's packages in the folder that `c` names, or in the usual folders.
-Failure find_packages(const VmOptions& c, Words& packages);
+// Finds the guest's packages in the folder that `c` names, or in `kept`, a VM's own (empty: none), or in the usual
+// folders.
+Failure find_packages(const VmOptions& c, const std::string& kept, Words& packages);
 // Makes the folder that the guest gets as a disk: cloud-init's NoCloud, with a script that installs the packages and
 // reports progress on the second serial port: "ready", "failed: ...", or the current step.
 Failure make_seed(const std::string& folder, const Seed& seed);

@@ -27,6 +27,7 @@ apt() { try apt-get -q -y -o DPkg::Lock::Timeout=600 "$@"; }
 command -v apt-get > /dev/null || fail "this guest has no apt: Barcuda's packages are Debian packages"
 [ -e $seed/user-data ] || { mkdir -p $seed; try mount -o ro -L CIDATA $seed; }
 cmp -s $seed/meta-data /var/lib/vm-seed.done && { say ready; exit; }  # the machine has been started anew
+try dpkg --configure -a  # an earlier start may have been cut off in the middle
 if [ -n "$module" ]; then
     say "reading the archive's lists"
     apt update
@@ -59,14 +60,16 @@ echo "$key" >> "$home/.ssh/keys"
 chown "$user" "$home/.ssh/keys" && mv "$home/.ssh/keys" "$home/.ssh/authorized_keys"
 systemctl start ssh > /dev/null 2>&1 || try systemctl start sshd
 cp $seed/meta-data /var/lib/vm-seed.done
+sync  # from here on the disk is kept
 say ready
 )sh";
 
 }  // namespace
 
-Failure find_packages(const VmOptions& c, Words& packages) {
+Failure find_packages(const VmOptions& c, const std::string& kept, Words& packages) {
     Words folders = {c.packages};
     if (c.packages.empty()) folders = {fs::path(installation().bridge).parent_path().parent_path() / "packages", "."};
+    if (c.packages.empty() && !kept.empty()) folders.insert(folders.begin(), kept);
     Words names = {"barcuda-common", "barcuda-guest"};
     if (c.module) names.emplace_back("barcuda-dkms");
     std::string lacks;
@@ -76,7 +79,7 @@ Failure find_packages(const VmOptions& c, Words& packages) {
             glob_t all = {};
             const int status = glob(fmt::format("{}/{}_*.deb", folder, name).c_str(), 0, nullptr, &all);
             if (status == 0 && all.gl_pathc == 1) packages.emplace_back(all.gl_pathv[0]);
-            else if (lacks.empty())
+            else if (lacks.empty() && folder != kept)
                 lacks = fmt::format("{} has {} {}_*.deb", folder, status == 0 ? "more than one" : "no", name);
             globfree(&all);
         }

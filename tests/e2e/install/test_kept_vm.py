@@ -13,6 +13,7 @@ from e2e.flat import BARCUDA, has_ended, run, until, written
 REFUSED = 125
 QEMU = r"""#!/bin/sh
 # Writes to its disk, as a guest would; says "ready" on the second serial port, and goes on.
+words=$*
 while [ $# -gt 0 ]; do
     case $1 in
         -serial) serial=${2#file:}; shift ;;
@@ -23,7 +24,8 @@ while [ $# -gt 0 ]; do
 done
 [ "$how" = off ] && echo written >> "$disk"
 echo $$ > "$folder/qemu.pid"
-echo ready > "$serial"
+echo "$words" > "$folder/words"
+[ -e "${0%/*}/silent" ] || echo ready > "$serial"
 exec sleep 600
 """
 SSH = r"""#!/bin/sh
@@ -33,7 +35,7 @@ while [ "$1" != vm ]; do
     shift
 done
 case $2 in
-    *poweroff*) kill "$(cat "${file%/ssh}/qemu.pid")" ;;
+    *poweroff*) [ -e "${0%/*}/stays" ] || kill "$(cat "${file%/ssh}/qemu.pid")" ;;
     *) exec sh -c "$2" ;;
 esac
 """
@@ -53,8 +55,8 @@ class Kept:
         self.image = scratch / "image"
         with open(self.image, "wb") as file:
             file.truncate(1 << 20)
-        self.options = ["--image", self.image, "--packages", self.packages, "--device", "soft", "--region-size", "256M"]
-
+        self.first = ["--image", self.image, "--packages", self.packages]
+        self.options = ["--device", "soft", "--region-size", "256M"]
         self.environment = {"XDG_DATA_HOME": str(self.data), "PATH": f"{self.tools}:{os.environ['PATH']}"}
 
     def run(self, *words):
@@ -69,9 +71,15 @@ class Kept:
         ran = self.run(*words)
         assert ran.status == REFUSED and why in ran.err, ran
 
-    def start(self, name="one"):
+    def start(self, name="one", *more):
         # The one that starts it has ended, and its output is closed: else run() would wait.
-        return self.succeeds("--name", name, "--detach", *self.options)
+        first = [] if (self.data / f"barcuda/vms/{name}/disk").exists() else self.first
+        return self.succeeds("--name", name, "--detach", *first, *self.options, *more)
+
+    def start_in_front(self):
+        """A start that waits for its guest."""
+        return subprocess.Popen([BARCUDA, "vm", "--name", "one", *self.first, *self.options], env={**os.environ, **self.environment},
+                                stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
 
     @property
     def disk(self):
@@ -129,6 +137,7 @@ def test_stopped_nothing_runs_and_the_disk_stays_and_the_next_start_goes_on_with
 def test_a_vm_that_runs_is_not_started_again_and_not_removed(kept):
     kept.start()
     kept.refused("one runs already: `barcuda vm ssh one`", "--name", "one", "--detach", *kept.options)
+    assert "one" in [line.split()[0] for line in run(BARCUDA, "ps").out.splitlines() if line], "its bridge has another name"
     kept.refused("one runs: `barcuda vm stop one` first", "rm", "one")
 
 
@@ -151,7 +160,7 @@ def test_a_vm_whose_process_was_killed_does_not_run(kept):
 
 
 @pytest.mark.parametrize("why, words", [
-    ("no name of a VM", ["--name", "../one", "--detach"]), ("--detach needs --name", ["--detach"]),
+    ("is no name", ["--name", "../one", "--detach"]), ("--detach needs --name", ["--detach"]),
     ("--detach runs no program", ["--name", "one", "--detach", "--", "true"]), ("there is no VM one", ["stop", "one"]),
     ("there is no VM one", ["rm", "one"]), ("there is no VM one", ["ssh", "one"])], ids=lambda words: " ".join(words) if isinstance(words, list) else "")
 def test_what_cannot_be_is_refused_with_the_reason(kept, why, words):
@@ -163,7 +172,7 @@ def test_a_name_that_is_a_path_leads_nowhere(kept, scratch):
     victim = scratch / "victim"
     victim.mkdir()
     (victim / "disk").touch()
-    kept.succeeds("--name", "disk", "--detach", *kept.options)
+    kept.start("disk")
     for name in str(victim), "", "..", f"../{victim.name}":
         for command in "rm", "stop", "ssh":
             ran = kept.run(command, name)
@@ -173,8 +182,8 @@ def test_a_name_that_is_a_path_leads_nowhere(kept, scratch):
 
 def test_a_vm_that_is_still_starting_can_be_stopped(kept):
     written(kept.tools / "qemu-system-x86_64", "#!/bin/sh\nexec sleep 600\n").chmod(0o755)
-    start = subprocess.Popen([BARCUDA, "vm", "--name", "one", *kept.options], env={**os.environ, **kept.environment}, stderr=subprocess.PIPE)
-    until(lambda: kept.states() == {"one": "running"}, "it has a disk")
+    start = kept.start_in_front()
+    until(lambda: kept.states() == {"one": "running"}, "it runs")
     assert "still starting" in kept.run("ssh", "one", "true").said
     assert kept.run("stop", "one").status == 0
     start.communicate()
@@ -183,6 +192,74 @@ def test_a_vm_that_is_still_starting_can_be_stopped(kept):
 
 def test_a_start_that_fails_says_why_and_keeps_nothing(kept):
     written(kept.tools / "qemu-system-x86_64", "#!/bin/sh\necho no such machine >&2\nexit 1\n")
-    ran = kept.run("--name", "one", "--detach", *kept.options)
+    ran = kept.run("--name", "one", "--detach", *kept.first, *kept.options)
     assert ran.status == REFUSED and "no such machine" in ran.err, ran
+    assert kept.states() == {"one": "unfinished"} and not list(kept.disk.parent.glob("disk*"))
+    kept.succeeds("rm", "one")
+    assert kept.states() == {}
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["told to end", "killed"])
+def test_a_disk_whose_first_guest_was_never_ready_is_made_anew(kept, end):
+    """The guest was cut off while it installed packages."""
+    silent = written(kept.tools / "silent", "")
+    start = kept.start_in_front()
+    until(lambda: list(kept.disk.parent.glob("disk*")) and b"written\n" in next(kept.disk.parent.glob("disk*")).read_bytes(), "the guest writes")
+    start.send_signal(end)
+    start.communicate()
+    assert kept.states() == {"one": "unfinished"}
+    silent.unlink()
+    kept.start()
+    assert kept.written() == 1
+
+
+def test_a_stop_whose_guest_does_not_power_off_says_so_and_fails(kept):
+    kept.start("one", "--timeout", "1")
+    stays = written(kept.tools / "stays", "")
+    ran = kept.run("stop", "one")
+    assert ran.status == 1 and "one: the guest has not powered off within 1 s, and was killed" in ran.err, ran
     assert kept.states() == {"one": "stopped"}
+    stays.unlink()
+    kept.start()
+    kept.succeeds("stop", "one")
+
+
+def test_a_stop_of_a_later_start_whose_guest_is_not_ready_says_what_is_lost(kept):
+    kept.start()
+    kept.succeeds("stop", "one")
+    written(kept.tools / "silent", "")
+    kept.first = []
+    start = kept.start_in_front()
+    until(lambda: kept.written() == 2, "the guest writes")
+    ran = kept.run("stop", "one")
+    start.communicate()
+    assert ran.status == 1 and "one: the guest was still starting, and was killed" in ran.err, ran
+
+
+def test_later_starts_need_no_folder_of_packages(kept):
+    kept.start()
+    kept.succeeds("stop", "one")
+    for file in kept.packages.iterdir():
+        file.unlink()
+    kept.start()
+    assert sorted(file.name for file in (kept.run_folder() / "seed").glob("*.deb")) == ["barcuda-common_1_amd64.deb", "barcuda-guest_1_all.deb"]
+    kept.succeeds("stop", "one")
+    for name in "barcuda-common_2_amd64.deb", "barcuda-guest_2_all.deb":
+        (kept.packages / name).touch()
+    kept.start("one", "--packages", kept.packages)
+    assert sorted(file.name for file in (kept.disk.parent / "packages").iterdir()) == ["barcuda-common_2_amd64.deb", "barcuda-guest_2_all.deb"]
+
+
+@pytest.mark.parametrize("words", [["--image", "IMAGE"], ["--debian", "trixie"]], ids=["image", "debian"])
+def test_a_vm_that_has_a_disk_refuses_another(kept, words):
+    kept.start()
+    kept.succeeds("stop", "one")
+    kept.refused("one has a disk already", "--name", "one", "--detach", *[kept.image if word == "IMAGE" else word for word in words], *kept.options)
+
+
+def test_an_image_boots_by_itself_whatever_kernel_an_earlier_start_has_left(kept):
+    kept.disk.parent.mkdir(parents=True)
+    for name in "vmlinuz", "initrd":
+        (kept.disk.parent / name).touch()
+    kept.start()
+    assert "-kernel" not in (kept.run_folder() / "words").read_text()

@@ -3,18 +3,18 @@
 up, or whose start is interrupted, leaves no process and no file. (tests/vm/debian starts one that does.)"""
 import os
 import re
-import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
-from e2e.flat import BARCUDA, Program, children, need, run, succeed, until
+from e2e.flat import BARCUDA, TOP, Program, children, need, run, succeed, until
 
 REFUSED = 125
 MIB = 1 << 20
 A_REGION = "/dev/shm/barcuda-vm-XXXXXX/region"
 TOOLS = ["qemu-system-x86_64", "ssh", "ssh-keygen", "scp"]
+DEBIANS_TOOLS = ["mmdebstrap", "genext2fs", "newuidmap"]
 
 
 class Vm:
@@ -86,15 +86,29 @@ def test_wrong_options_are_refused_with_the_reason(vm):
 def test_what_is_missing_is_named_with_the_package_that_has_it(vm):
     tools = vm.scratch / "bin"
     tools.mkdir()
-    vm.refuses("qemu-system-x86_64 is missing: apt install qemu-system-x86", "--image", vm.image, tools=tools)
+    vm.refuses("qemu-system-x86_64, ssh, ssh-keygen, scp are missing: apt install --no-install-recommends qemu-system-x86 openssh-client$",
+               "--image", vm.image, tools=tools)
     (tools / TOOLS[0]).symlink_to("/bin/true")
-    vm.refuses("ssh is missing: apt install openssh-client", "--image", vm.image, tools=tools)
+    vm.refuses("ssh, ssh-keygen, scp are missing: apt install --no-install-recommends openssh-client$", "--image", vm.image, tools=tools)
     for tool in TOOLS[1:]:
         (tools / tool).symlink_to("/bin/true")
+    vm.refuses("(mmdebstrap, )?genext2fs.* missing: apt install --no-install-recommends (mmdebstrap )?genext2fs", tools=tools)
+    for tool in DEBIANS_TOOLS:
+        (tools / tool).symlink_to("/bin/true")
     vm.refuses(r"has no barcuda-common_\*.deb: --packages .*make deb", "--packages", vm.packages, tools=tools)
-    vm.make_packages()
-    if not os.path.exists("/usr/sbin/mmdebstrap") and not shutil.which("mmdebstrap"):
-        vm.refuses("mmdebstrap is missing, .*apt install mmdebstrap", "--packages", vm.packages, tools=tools)
+
+
+def test_readme_and_the_hosts_package_name_what_a_vm_needs(vm):
+    """The tools that are missing where there are none, but for those that only some users need (resize2fs is in /sbin for all)."""
+    tools = vm.scratch / "none"
+    tools.mkdir()
+    said = run(BARCUDA, "vm", env={**vm.environment, "PATH": tools}).err
+    needed = set(re.search("apt install --no-install-recommends (.*)", said)[1].split())
+    assert {"qemu-system-x86", "openssh-client", "mmdebstrap", "genext2fs"} <= needed, said
+    readme = re.search("^sudo apt install --no-install-recommends (.*)$", (TOP / "README.md").read_text(), re.M)[1].split("#")[0].split()
+    suggested = re.search(r"^Package: barcuda-host\n(?:.+\n)*?Suggests: ((?:.+\n)(?: .+\n)*)", (TOP / "debian/control").read_text(), re.M)[1]
+    for names in readme, re.split(r"[,\s]+", suggested):
+        assert needed | {"e2fsprogs", "uidmap"} <= {*names, "debian-archive-keyring"}, names
 
 
 class Started:
