@@ -3,25 +3,27 @@
 // barcuda-bridge@NAME; elsewhere, and for users that are not root, they run in the background with a log of their own.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 
 #include "base/cli/exit_status.h"
 #include "base/cli/installation.h"
+#include "base/cli/names.h"
+#include "base/cli/user_folders.h"
 #include "base/message.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/container.h"
 #include "host-bridge/cli/notices.h"
+#include "host-bridge/cli/own_bridge.h"
 #include "host-bridge/cli/vm_parts.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/text.h"
@@ -33,56 +35,34 @@ using parts::Words;
 
 int complain(const std::string& what) { return barcuda::complain("bridge", what); }
 
-Failure wrong_name(const std::string& name) {
-    constexpr const char* letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-    if (name.empty() || name.find_first_not_of(letters) != std::string::npos || name[0] == '-' || name[0] == '.')
-        return fmt::format("'{}' is no name of a bridge: it has letters, digits, _, . and -", name);
-    return {};
-}
-
-bool has_units() {
-    return geteuid() == 0 && access("/run/systemd/system", F_OK) == 0 &&
-           access("/usr/lib/systemd/system/barcuda-bridge@.service", F_OK) == 0;
-}
 std::string unit(const std::string& name) { return "barcuda-bridge@" + name; }
 
-// The log of a bridge that is no unit.
-std::filesystem::path log_of(const std::string& name) {
-    const char *const state = getenv("XDG_STATE_HOME"), *const home = getenv("HOME");
-    const std::filesystem::path folder = state && *state
-                                             ? std::filesystem::path(state)
-                                             : std::filesystem::path(home && *home ? home : "/root") / ".local/state";
-    return folder / "barcuda" / (name + ".log");
+// Would systemd run this bridge? Its unit may lie in any of systemd's folders.
+bool has_unit(const std::string& name) {
+    return geteuid() == 0 && access("/run/systemd/system", F_OK) == 0 && parts::found("systemctl") &&
+           parts::call({"systemctl", "cat", unit(name)}, "/dev/null") == 0;
 }
 
-// The bridge goes on when this process ends. `words`: its command line.
-int start_in_background(const std::string& name, Words words) {
-    const std::filesystem::path path = log_of(name);
+// The bridge goes on when this process ends. `words`: its command line. Its log goes on after the earlier ones.
+int start_in_background(const std::string& name, const Words& words) {
+    const std::filesystem::path folder = user_folder(UserFolder::state);
+    if (folder.empty()) return complain(no_user_folder(UserFolder::state, "for the log").text());
+    const std::filesystem::path path = folder / (name + ".log");
     std::error_code error;
-    std::filesystem::create_directories(path.parent_path(), error);
-    const File log(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
+    std::filesystem::create_directories(folder, error);
+    const File log(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     const File none(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    int ready[2];
-    if (!log || !none || pipe2(ready, O_CLOEXEC) != 0)
-        return complain(fmt::format("{}: {}", path.string(), strerror(errno)));
-    const pid_t child = fork();
-    if (child == 0) {
+    if (!log || !none) return complain(fmt::format("{}: {}", path.string(), strerror(errno)));
+    const off_t before = lseek(log.fd(), 0, SEEK_END);
+    const StartedBridge bridge = start_until_ready("bridge", words, [&](Words&) {
         setsid();
-        words.insert(words.end(), {"--ready-fd", std::to_string(dup(ready[1]))});
         dup2(none.fd(), STDIN_FILENO);
         for (const int output : {STDOUT_FILENO, STDERR_FILENO}) dup2(log.fd(), output);
-        _exit(become("bridge", words));
-    }
-    close(ready[1]);
-    char line[64];
-    const bool is_ready = child > 0 && read(ready[0], line, sizeof line) > 0;
-    close(ready[0]);
-    if (is_ready) {
-        fmt::print("{} serves {}; its log: {}\n", name, container::usual_region(name), path.string());
-        return 0;
-    }
-    if (child > 0) waitpid(child, nullptr, 0);
-    return complain(fmt::format("{} did not start:\n{}", name, parts::last_lines(path.string(), 5)));
+    });
+    if (bridge.pid < 0)
+        return complain(fmt::format("{} did not start:\n{}", name, parts::last_lines(path.string(), 5, before)));
+    fmt::print("{} serves {}; its log: {}\n", name, container::usual_region(name), path.string());
+    return 0;
 }
 
 struct NamedBridge {
@@ -91,10 +71,9 @@ struct NamedBridge {
 };
 
 int start(const NamedBridge& o) {
-    if (const Failure e = wrong_name(o.name)) return complain(e.text());
     const Installation here = installation();
     if (access(here.bridge.c_str(), X_OK) != 0) return complain(bridge_is_missing(here));
-    if (has_units()) {
+    if (has_unit(o.name)) {
         if (!o.options.empty())
             return complain(
                 fmt::format("{} is a unit of systemd: its options are in /etc/barcuda/{}.conf (`barcuda-bridge "
@@ -107,15 +86,30 @@ int start(const NamedBridge& o) {
     return start_in_background(o.name, words);
 }
 
-int stop(const NamedBridge& o) {
-    if (const Failure e = wrong_name(o.name)) return complain(e.text());
-    if (has_units() && parts::call({"systemctl", "is-active", "--quiet", unit(o.name)}) == 0)
-        return parts::call({"systemctl", "stop", unit(o.name)});
+// The bridge of this name: NAME, or NAME/PID where several bridges have that name (watch::look).
+Failure find(const std::string& name, const watch::View& view, const watch::Bridge*& found) {
+    const auto one = std::ranges::find_if(view.bridges, [&](const watch::Bridge& b) {
+        return name == b.name || name == fmt::format("{}/{}", b.name, b.pid);
+    });
+    if (one != view.bridges.end()) {
+        found = &*one;
+        return {};
+    }
+    Words namesakes;
+    for (const watch::Bridge& b : view.bridges)
+        if (b.name.starts_with(name + "/")) namesakes.push_back(b.name);
+    if (namesakes.empty()) return fmt::format("no bridge {} runs: `barcuda bridge list`", name);
+    return fmt::format("several bridges have the name {}: {}", name, fmt::join(namesakes, ", "));
+}
+
+int stop(const std::string& name) {
+    if (is_name(name) && has_unit(name) && parts::call({"systemctl", "is-active", "--quiet", unit(name)}) == 0)
+        return parts::call({"systemctl", "stop", unit(name)});
     const watch::View view = watch::look(false);
-    const auto one = std::ranges::find(view.bridges, o.name, &watch::Bridge::name);
-    if (one == view.bridges.end()) return complain(fmt::format("no bridge {} runs: `barcuda bridge list`", o.name));
+    const watch::Bridge* one = nullptr;
+    if (const Failure e = find(name, view, one)) return complain(e.text());
     const File process(static_cast<int>(syscall(SYS_pidfd_open, one->pid, 0)));
-    if (kill(one->pid, SIGTERM) != 0) return complain(fmt::format("{}: {}", o.name, strerror(errno)));
+    if (kill(one->pid, SIGTERM) != 0) return complain(fmt::format("{}: {}", name, strerror(errno)));
     pollfd ended = {process.fd(), POLLIN, 0};
     while (process && poll(&ended, 1, -1) < 0 && errno == EINTR) {}
     return 0;
@@ -145,12 +139,14 @@ void add_bridge(App& app) {
     const Command starts = app.add_to(
         bridge, "start", "start a bridge: as a unit of systemd, or without systemd or root in the background",
         [options] { return start(*options); });
-    starts.add_option("NAME", options->name, "of the VM, and of the region /dev/shm/barcuda-NAME").required();
+    starts.add_option("NAME", options->name, "of the VM, and of the region /dev/shm/barcuda-NAME")
+        .required()
+        .check(check_name);
     starts.add_option("OPTION", options->options, "options of barcuda-bridge, such as --size 8G; not for a unit");
     starts.positionals_at_end();
     app.add_to(bridge, "stop", "end a bridge, and with it what its VM has on the GPU",
-               [options] { return stop(*options); })
-        .add_option("NAME", options->name, "which")
+               [options] { return stop(options->name); })
+        .add_option("NAME", options->name, "which; NAME/PID, where several have the name")
         .required();
     app.add_to(bridge, "list", "the bridges that run (the default; `barcuda ps` shows their clients, too)", list);
 }

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "base/cli/options.h"
+#include "base/message.h"
 #include "host-bridge/cage/cage.h"
 
 namespace barcuda {
@@ -92,32 +93,47 @@ std::vector<std::string> bridge_words(const Installation& here, const std::strin
     return words;
 }
 
-OwnBridge start_bridge(const char* command, std::vector<std::string> words, bool chooses, bool& soft) {
-    int ready[2], served[2];
-    if (pipe2(ready, O_CLOEXEC) != 0 || pipe2(served, O_CLOEXEC) != 0) return {};
+StartedBridge start_until_ready(const char* command, std::vector<std::string> words,
+                                const std::function<void(std::vector<std::string>&)>& prepare) {
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC) != 0) return {};
+    const File reads(ready[0]);
+    File writes(ready[1]);
     const pid_t bridge = fork();
     if (bridge == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
-        signal(SIGINT, SIG_IGN);  // Ctrl-C is for the program
-        words.insert(words.end(), {"--ready-fd", std::to_string(dup(ready[1]))});
-        words.insert(words.end(), {"--served-fd", std::to_string(dup(served[1]))});
-        // Only the driver knows parts of a GPU (MIG), so the bridge handles the list in that case, too.
-        if (const char* seen = chooses ? getenv("CUDA_VISIBLE_DEVICES") : nullptr) {
-            if (*seen) words.push_back(fmt::format("--expected={}", seen));
-            if (strncmp(seen, "MIG-", 4) != 0) unsetenv("CUDA_VISIBLE_DEVICES");
-        }
+        words.insert(words.end(), {"--ready-fd", std::to_string(dup(writes.fd()))});
+        prepare(words);
         _exit(become(command, words));
     }
-    close(ready[1]);
-    close(served[1]);
+    writes = File();
     char line[64];
-    const ssize_t n = read(ready[0], line, sizeof line);
-    close(ready[0]);
-    soft = std::string_view(line, n > 0 ? n : 0).starts_with("ready soft");
-    if (n > 0) return {bridge, served[0]};
-    if (bridge > 0) waitpid(bridge, nullptr, 0);
-    close(served[0]);
+    const ssize_t n = bridge > 0 ? read(reads.fd(), line, sizeof line) : -1;
+    if (n > 0) return {bridge, std::string_view(line, static_cast<std::size_t>(n)).starts_with("ready soft")};
+    if (bridge > 0) {
+        if (n < 0) kill(bridge, SIGTERM);
+        while (waitpid(bridge, nullptr, 0) < 0 && errno == EINTR) {}
+    }
     return {};
+}
+
+OwnBridge start_bridge(const char* command, const std::vector<std::string>& words, bool chooses, bool& soft) {
+    int served[2];
+    if (pipe2(served, O_CLOEXEC) != 0) return {};
+    File reads(served[0]);
+    File writes(served[1]);
+    const StartedBridge bridge = start_until_ready(command, words, [&](std::vector<std::string>& its) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        signal(SIGINT, SIG_IGN);  // Ctrl-C is for the program
+        its.insert(its.end(), {"--served-fd", std::to_string(dup(writes.fd()))});
+        // Only the driver knows parts of a GPU (MIG), so the bridge handles the list in that case, too.
+        if (const char* seen = chooses ? getenv("CUDA_VISIBLE_DEVICES") : nullptr) {
+            if (*seen) its.push_back(fmt::format("--expected={}", seen));
+            if (strncmp(seen, "MIG-", 4) != 0) unsetenv("CUDA_VISIBLE_DEVICES");
+        }
+    });
+    soft = bridge.soft;
+    if (bridge.pid < 0) return {};
+    return {bridge.pid, reads.release()};
 }
 
 void end_bridge(OwnBridge bridge) {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,15 @@ class OwnFolder {
 std::vector<std::string> bridge_words(const Installation& here, const std::string& region, const std::string& name,
                                       const OwnBridgeOptions& options);
 
+// Starts a bridge and waits until it is ready. `prepare` is called in its process, and may add words. If the bridge
+// does not get ready, or a signal interrupts the wait, it is ended.
+struct StartedBridge {
+    pid_t pid = -1;  // -1: it did not start; it has said why
+    bool soft = false;
+};
+StartedBridge start_until_ready(const char* command, std::vector<std::string> words,
+                                const std::function<void(std::vector<std::string>&)>& prepare);
+
 struct OwnBridge {
     pid_t pid = -1;   // -1: there is none
     int served = -1;  // end of file when everything that the bridge has made is gone
@@ -53,7 +63,7 @@ struct OwnBridge {
 // Starts a bridge for a command and waits until it is ready; if it fails, it has printed why. `soft`: it uses the
 // software GPU. `chooses`: CUDA_VISIBLE_DEVICES belongs to the program, and chooses among the GPUs that this bridge
 // shows.
-OwnBridge start_bridge(const char* command, std::vector<std::string> words, bool chooses, bool& soft);
+OwnBridge start_bridge(const char* command, const std::vector<std::string>& words, bool chooses, bool& soft);
 // Ends the bridge, and waits until its workers have ended and the GPU is free, but not for the rest of its process.
 void end_bridge(OwnBridge bridge);
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from e2e.flat import BARCUDA, BUILD, run, succeed
+from e2e.flat import BARCUDA, BUILD, IS_ROOT, run, succeed, written
 
 pytestmark = pytest.mark.usefixtures("own_shm")
 NAME = f"by-hand-{os.getpid()}"
@@ -53,4 +53,58 @@ def test_a_second_bridge_of_the_name_is_refused(bridge):
 
 def test_a_name_that_is_a_path_is_refused(bridge):
     ran = bridge("start", "../x")
-    assert ran.status == 1 and "no name of a bridge" in ran.err, ran
+    assert ran.status == 2 and "is no name" in ran.err, ran
+
+
+def test_the_log_goes_on_after_the_earlier_ones_and_a_failed_start_shows_its_own_lines(bridge, scratch):
+    log = scratch / f"barcuda/{NAME}.log"
+    assert bridge("start", NAME, "--size", "256M", "--device", "soft").status == 0
+    assert bridge("stop", NAME).status == 0
+    before = log.read_text()
+    ran = bridge("start", NAME, "--size", "3G", "--device", "soft")
+    after = log.read_text()
+    assert before and after.startswith(before) and len(after) > len(before), after
+    assert ran.status == 1 and not any(line in ran.err for line in before.splitlines()), f"{ran}{before}"
+
+
+def test_bridges_of_one_name_are_told_apart_by_their_pids(bridge, regions):
+    assert bridge("start", NAME, "--size", "256M", "--device", "soft").status == 0
+    other = regions()
+    other.serve("--name", NAME)
+    names = re.findall(rf"^({NAME}\S*)", bridge("list").out, re.M)
+    assert len(names) == 2 and all(re.fullmatch(rf"{NAME}/\d+", name) for name in names), names
+    ran = bridge("stop", NAME)
+    assert ran.status == 1 and all(name in ran.err for name in names), ran
+    for name in names:
+        assert bridge("stop", name).status == 0
+    assert NAME not in bridge("list").out
+
+
+SYSTEMCTL = """#!/bin/sh
+echo "$@" >> "$LOG"
+case $1 in
+    cat) [ "$2" = "barcuda-bridge@$UNIT" ] ;;
+esac
+"""
+
+
+@pytest.mark.skipif(not IS_ROOT or run("unshare", "--mount", "true").status != 0, reason="needs root, and a namespace of mounts")
+def test_a_bridge_is_a_unit_where_systemd_knows_one_in_whichever_folder(scratch):
+    """systemd is a script here, which knows the unit of one name."""
+    log = scratch / "log"
+    written(scratch / "systemctl", SYSTEMCTL).chmod(0o755)
+
+    def bridge(*words):
+        log.write_text("")
+        ran = run("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec "$@"', "sh", BARCUDA, "bridge",
+                  *words, env={"PATH": f"{scratch}:{os.environ['PATH']}", "LOG": log, "UNIT": "vm1", "XDG_STATE_HOME": scratch})
+        return ran, log.read_text().splitlines()
+
+    ran, asked = bridge("start", "vm1")
+    assert ran.status == 0 and asked == ["cat barcuda-bridge@vm1", "start barcuda-bridge@vm1"], f"{ran}{asked}"
+    ran, asked = bridge("stop", "vm1")
+    assert ran.status == 0 and asked[-1] == "stop barcuda-bridge@vm1", f"{ran}{asked}"
+    ran, asked = bridge("start", "vm1", "--size", "1G")
+    assert ran.status == 1 and "/etc/barcuda/vm1.conf" in ran.err, ran
+    ran, asked = bridge("start", "vm2", "--size", "3G", "--device", "soft")
+    assert ran.status == 1 and "vm2 did not start" in ran.err and asked == ["cat barcuda-bridge@vm2"], f"{ran}{asked}"
