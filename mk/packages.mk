@@ -35,10 +35,10 @@ rpm: all $(packages_folder)/barcuda.spec
 	@rm -r $(tree) $(packages_folder)/rpmbuild && ls $(packages_folder)/*.rpm
 
 # A release, in $(B)/release: KEY=... is gpg's key that signs it, UNSIGNED=yes makes one without. BUILT=FOLDER has .deb and .rpm files of this
-# version, which are then not made again.
+# version, which are then not made again; it may be $(B)/packages, where `make deb` has put them.
 release: packages := apt-utils dpkg-dev gpg
 release: installed
 	@packaging/release prepare
 	@$(MAKE) --no-print-directory dist $(if $(BUILT),,deb $(if $(shell command -v rpmbuild),rpm))
-	@$(if $(BUILT),cp $(BUILT)/*.deb $(wildcard $(BUILT)/*.rpm) $(packages_folder))
+	@$(if $(BUILT),[ $(BUILT) -ef $(packages_folder) ] || cp $(BUILT)/*.deb $(wildcard $(BUILT)/*.rpm) $(packages_folder))
 	@PACKAGES=$(packages_folder) OUT=$(B)/release packaging/release collect

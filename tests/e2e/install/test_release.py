@@ -95,9 +95,11 @@ def test_a_tree_with_changes_is_refused(tree):
     more.unlink()
 
 
-def test_a_version_that_is_tagged_is_refused(tree):
+def test_a_version_that_is_the_tag_of_another_commit_is_refused(tree):
     tree.git("tag", "v9.8.7")
-    refused(tree.release("UNSIGNED=yes"), "v9.8.7 is tagged: write the next version into VERSION")
+    refused(tree.release("UNSIGNED=yes"), "v9.8.7 is tagged, and CHANGELOG.md has unreleased changes: write the next version")
+    tree.git("commit", "-q", "--allow-empty", "-m", "a later commit")
+    refused(tree.release("UNSIGNED=yes"), "v9.8.7 is the tag of another commit: write the next version into VERSION")
     tree.git("tag", "-d", "v9.8.7")
 
 
@@ -153,6 +155,15 @@ def test_apt_refuses_a_list_that_was_changed_after_the_signature(tree, signed):
     ran = tree.apt("install", "-s", "barcuda-common")
     release.write_text(before)
     assert ran.status != 0 and "Inst " not in ran.out, ran
+
+
+def test_a_commit_that_has_its_tag_is_released_again_from_the_packages_where_they_were_made(tree, signed):
+    """As on another release of Debian, which has fetched the tag."""
+    tree.git("tag", "-a", "-m", "a release", "v9.8.7")
+    ran = run("make", "release", "BUILT=build/packages", "UNSIGNED=yes", "SUITE=trixie", cwd=tree.folder, env=tree.environment, patience=300)
+    tree.git("tag", "-d", "v9.8.7")
+    assert ran.status == 0 and "git tag" not in ran.out and "git push origin HEAD v9.8.7" in ran.out, ran
+    assert (tree.file("apt/dists/trixie/Release")).exists()
 
 
 def test_a_second_run_makes_the_same_release_again_and_other_suites_stay(tree, signed):
