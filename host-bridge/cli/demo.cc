@@ -16,6 +16,7 @@
 #include "base/cli/installation.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/run.h"
+#include "shm-device/cuda/version.h"
 #include "shm-device/region/region.h"
 
 namespace barcuda {
@@ -132,8 +133,8 @@ class Demo {
              cuda_.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
         call("cuDeviceGetAttribute",
              cuda_.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device));
-        fmt::print("GPU {}: {}, {:.1f} GiB, compute capability {}.{}, CUDA {}.{}\n", index, name,
-                   static_cast<double>(memory) / (1 << 30), major, minor, version / 1000, version % 1000 / 10);
+        fmt::print("GPU {}: {}, {:.1f} GiB, compute capability {}.{}, CUDA {}\n", index, name,
+                   static_cast<double>(memory) / (1 << 30), major, minor, cuda_version_text(version));
     }
 
     void copy() {

@@ -32,6 +32,7 @@
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/text.h"
+#include "shm-device/cuda/version.h"
 #include "shm-device/cuda/visible_devices.h"
 #include "shm-device/doors/service_messages.h"
 #include "shm-device/queue/sync.h"
@@ -244,7 +245,7 @@ void look_at_host(bool serves) {
     else if (driver) {
         int version = 0;
         auto ask = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDriverGetVersion"));
-        if (ask && ask(&version) == 0) good(fmt::format("CUDA driver {}.{}", version / 1000, version % 1000 / 10));
+        if (ask && ask(&version) == 0) good("CUDA driver " + cuda_version_text(version));
         if (version && version < 12040)
             bad("a recent CUDA driver", "Barcuda's bridge needs CUDA 12.4 or newer on the host");
     } else {

@@ -26,6 +26,7 @@
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/nvidia_smi.h"
 #include "host-bridge/cli/smi_query.h"
+#include "shm-device/cuda/version.h"
 #include "shm-device/region/region.h"
 
 namespace barcuda {
@@ -159,10 +160,9 @@ void print_table(const std::string& driver, int cuda, const Devices& devices, co
                  const std::vector<GpuProcess>& away, bool of_guest) {
     fmt::print("{:%a %b %e %H:%M:%S %Y}\n", fmt::localtime(std::time(nullptr)));
     fmt::print(rule);
-    fmt::print(
-        "| {:<87} |\n",
-        fmt::format("{:<28}{:<36}{}", is_nvidia_smi() ? "NVIDIA-SMI " + driver : "Barcuda-SMI " BARCUDA_VERSION,
-                    "Driver Version: " + driver, fmt::format("CUDA Version: {}.{}", cuda / 1000, cuda % 1000 / 10)));
+    fmt::print("| {:<87} |\n",
+               fmt::format("{:<28}{:<36}{}", is_nvidia_smi() ? "NVIDIA-SMI " + driver : "Barcuda-SMI " BARCUDA_VERSION,
+                           "Driver Version: " + driver, "CUDA Version: " + cuda_version_text(cuda)));
     constexpr const char* middle =
         "|-----------------------------------------+------------------------+----------------------+\n";
     fmt::print(middle);
@@ -233,8 +233,7 @@ int complain(const std::string& what, int status) {
 }
 
 void print_json(const OpenNvml& o, const std::vector<Gpu>& gpus, const std::vector<GpuProcess>& away) {
-    Json all = {{"driver_version", o.driver},
-                {"cuda_version", fmt::format("{}.{}", o.cuda / 1000, o.cuda % 1000 / 10)}};
+    Json all = {{"driver_version", o.driver}, {"cuda_version", cuda_version_text(o.cuda)}};
     all["gpus"] = Json::array();
     for (const Gpu& gpu : gpus) all["gpus"].push_back(json_of(gpu));
     all["away"] = Json::array();  // paused, with nothing on a GPU

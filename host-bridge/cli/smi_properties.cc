@@ -164,203 +164,227 @@ Value firmware(const GpuNow& g) {
     return version ? words(printable({version->text, strnlen(version->text, sizeof version->text)})) : Value();
 }
 
-// clang-format off
-#define ECC(type, is_uncorrected, counter, is_aggregate)                                                             \
-    {"ecc.errors." type "." counter ".device_memory", 0, 0, 0, ecc_errors<is_uncorrected, is_aggregate, 2>},        \
-    {"ecc.errors." type "." counter ".dram", 0, 0, 0, ecc_errors<is_uncorrected, is_aggregate, 2>},                 \
-    {"ecc.errors." type "." counter ".register_file", 0, 0, 0, ecc_errors<is_uncorrected, is_aggregate, 3>},        \
-    {"ecc.errors." type "." counter ".l1_cache", 0, 0, 0, ecc_errors<is_uncorrected, is_aggregate, 0>},             \
-    {"ecc.errors." type "." counter ".l2_cache", 0, 0, 0, ecc_errors<is_uncorrected, is_aggregate, 1>},             \
-    {"ecc.errors." type "." counter ".texture_memory", 0, 0, 0, ecc_errors<is_uncorrected, is_aggregate, 4>},       \
-    {"ecc.errors." type "." counter ".cbu", 0, 0, 0, ecc_errors<is_uncorrected, is_aggregate, 6>},                  \
-    {"ecc.errors." type "." counter ".sram", 0, 0, 0, ecc_errors<is_uncorrected, is_aggregate, 7>},                 \
-    {"ecc.errors." type "." counter ".total", 0, 0, 0, ecc_total<is_uncorrected, is_aggregate>},
-#define REASON(name, bit) {"clocks_event_reasons." name, "clocks_throttle_reasons." name, 0, 0, reason<bit>},
+using Table = std::vector<Property>;
 
-constexpr Property of_gpus[] = {
-    {"timestamp", 0, 0, 0, [](const GpuNow& g) { return words(timestamp(g.at)); }},
-    {"driver_version", 0, 0, 0, [](const GpuNow& g) { return words(g.driver); }},
-    {"count", 0, 0, 0, [](const GpuNow& g) { return number(std::optional(g.count)); }},
-    {"name", "gpu_name", 0, 0, text<Q::nvmlDeviceGetName>},
-    {"serial", "gpu_serial", 0, 0, text<Q::nvmlDeviceGetSerial>},
-    {"uuid", "gpu_uuid", 0, 0, text<Q::nvmlDeviceGetUUID>},
-    {"pci.bus_id", "gpu_bus_id", 0, 0, bus_id},
-    {"pci.domain", 0, 0, 0, pci<&PciInfo::domain, 4>},
-    {"pci.bus", 0, 0, 0, pci<&PciInfo::bus, 2>},
-    {"pci.device", 0, 0, 0, pci<&PciInfo::device, 2>},
-    {"pci.baseClass", 0, 0, 0, pci_class<&PciInfoExt::base_class>},
-    {"pci.subClass", 0, 0, 0, pci_class<&PciInfoExt::sub_class>},
-    {"pci.device_id", 0, 0, 0, pci<&PciInfo::device_id, 8>},
-    {"pci.sub_device_id", 0, 0, 0, pci<&PciInfo::subsystem_id, 8>},
-    {"pcie.link.gen.current", 0, 0, 0, count<Q::nvmlDeviceGetCurrPcieLinkGeneration>},
-    {"pcie.link.gen.gpucurrent", 0, 0, 0, count<Q::nvmlDeviceGetCurrPcieLinkGeneration>},
-    {"pcie.link.gen.max", 0, 0, 0, count<Q::nvmlDeviceGetMaxPcieLinkGeneration>},
-    {"pcie.link.gen.gpumax", 0, 0, 0, count<Q::nvmlDeviceGetGpuMaxPcieLinkGeneration>},
-    {"pcie.link.gen.hostmax", 0, 0, 0, 0},
-    {"pcie.link.width.current", 0, 0, "x", count<Q::nvmlDeviceGetCurrPcieLinkWidth>},
-    {"pcie.link.width.max", 0, 0, "x", count<Q::nvmlDeviceGetMaxPcieLinkWidth>},
-    {"index", 0, 0, 0, [](const GpuNow& g) { return number(std::optional(g.index)); }},
-    {"display_mode", 0, 0, 0, enabled<Q::nvmlDeviceGetDisplayMode>},
-    {"display_attached", 0, 0, 0, 0},
-    {"display_active", 0, 0, 0, enabled<Q::nvmlDeviceGetDisplayActive>},
-    {"persistence_mode", 0, 0, 0, enabled<Q::nvmlDeviceGetPersistenceMode>},
-    {"addressing_mode", 0, 0, 0, 0},
-    {"accounting.mode", 0, 0, 0, 0},
-    {"accounting.buffer_size", 0, 0, 0, 0},
-    {"driver_model.current", 0, 0, 0, 0},
-    {"driver_model.pending", 0, 0, 0, 0},
-    {"vbios_version", 0, 0, 0, text<Q::nvmlDeviceGetVbiosVersion>},
-    {"inforom.img", "inforom.image", 0, 0, text<Q::nvmlDeviceGetInforomImageVersion>},
-    {"inforom.oem", 0, 0, 0, 0},
-    {"inforom.ecc", 0, 0, 0, 0},
-    {"inforom.pwr", "inforom.power", 0, 0, 0},
-    {"inforom.checksum_validation", 0, 0, 0, 0},
-    {"gpu_recovery_action", 0, 0, 0, 0},
-    {"gom.current", "gpu_operation_mode.current", 0, 0, 0},
-    {"gom.pending", "gpu_operation_mode.pending", 0, 0, 0},
-    {"fan.speed", 0, "%", 0, count<Q::nvmlDeviceGetFanSpeed>},
-    {"pstate", 0, 0, 0, performance_state},
-    {"clocks_event_reasons.supported", "clocks_throttle_reasons.supported", 0, 0,
-        mask<Q::nvmlDeviceGetSupportedClocksEventReasons>},
-    {"clocks_event_reasons.active", "clocks_throttle_reasons.active", 0, 0,
-        mask<Q::nvmlDeviceGetCurrentClocksEventReasons>},
-    REASON("gpu_idle", 0x1)
-    REASON("applications_clocks_setting", 0x2)
-    REASON("sw_power_cap", 0x4)
-    REASON("hw_slowdown", 0x8)
-    REASON("hw_thermal_slowdown", 0x40)
-    REASON("hw_power_brake_slowdown", 0x80)
-    REASON("sw_thermal_slowdown", 0x20)
-    REASON("sync_boost", 0x10)
-    {"clocks_event_reasons_counters.sw_power_cap", 0, "us", 0, 0},
-    {"clocks_event_reasons_counters.sync_boost", 0, "us", 0, 0},
-    {"clocks_event_reasons_counters.sw_thermal_slowdown", 0, "us", 0, 0},
-    {"clocks_event_reasons_counters.hw_thermal_slowdown", 0, "us", 0, 0},
-    {"clocks_event_reasons_counters.hw_power_brake_slowdown", 0, "us", 0, 0},
-    {"memory.total", 0, "MiB", 0, memory<MemoryPart::total>},
-    {"memory.reserved", 0, "MiB", 0, memory<MemoryPart::reserved>},
-    {"memory.used", 0, "MiB", 0, memory<MemoryPart::used>},
-    {"memory.free", 0, "MiB", 0, memory<MemoryPart::free>},
-    {"compute_mode", 0, 0, 0, compute_mode},
-    {"compute_cap", 0, 0, 0, compute_capability},
-    {"utilization.gpu", 0, "%", 0, utilization<&Utilization::gpu>},
-    {"utilization.memory", 0, "%", 0, utilization<&Utilization::memory>},
-    {"utilization.encoder", 0, "%", 0, busy<Q::nvmlDeviceGetEncoderUtilization>},
-    {"utilization.decoder", 0, "%", 0, busy<Q::nvmlDeviceGetDecoderUtilization>},
-    {"utilization.jpeg", 0, "%", 0, busy<Q::nvmlDeviceGetJpgUtilization>},
-    {"utilization.ofa", 0, "%", 0, busy<Q::nvmlDeviceGetOfaUtilization>},
-    {"encoder.stats.sessionCount", 0, 0, 0, 0},
-    {"encoder.stats.averageFps", 0, 0, 0, 0},
-    {"encoder.stats.averageLatency", 0, 0, 0, 0},
-    {"dramEncryption.mode.current", 0, 0, 0, 0},
-    {"dramEncryption.mode.pending", 0, 0, 0, 0},
-    {"ecc.mode.current", 0, 0, 0, mode<Q::nvmlDeviceGetEccMode, false>},
-    {"ecc.mode.pending", 0, 0, 0, mode<Q::nvmlDeviceGetEccMode, true>},
-    ECC("corrected", 0, "volatile", 0)
-    ECC("corrected", 0, "aggregate", 1)
-    ECC("uncorrected", 1, "volatile", 0)
-    ECC("uncorrected", 1, "aggregate", 1)
-    {"retired_pages.single_bit_ecc.count", "retired_pages.sbe", 0, 0, 0},
-    {"retired_pages.double_bit.count", "retired_pages.dbe", 0, 0, 0},
-    {"retired_pages.pending", 0, 0, 0, yes<Q::nvmlDeviceGetRetiredPagesPendingStatus>},
-    {"remapped_rows.correctable", "remapped_rows.sbe", 0, 0, remapped<Row::correctable>},
-    {"remapped_rows.uncorrectable", "remapped_rows.dbe", 0, 0, remapped<Row::uncorrectable>},
-    {"remapped_rows.pending", 0, 0, 0, remapped<Row::pending>},
-    {"remapped_rows.failure", 0, 0, 0, remapped<Row::failure>},
-    {"remapped_rows.histogram.max", 0, 0, " bank(s)", banks<&RowRemapperHistogram::max>},
-    {"remapped_rows.histogram.high", 0, 0, " bank(s)", banks<&RowRemapperHistogram::high>},
-    {"remapped_rows.histogram.partial", 0, 0, " bank(s)", banks<&RowRemapperHistogram::partial>},
-    {"remapped_rows.histogram.low", 0, 0, " bank(s)", banks<&RowRemapperHistogram::low>},
-    {"remapped_rows.histogram.none", 0, 0, " bank(s)", banks<&RowRemapperHistogram::none>},
-    {"temperature.gpu", 0, 0, " C", keyed<Q::nvmlDeviceGetTemperature, 0>},
-    {"temperature.gpu.tlimit", 0, 0, " C", 0},
-    {"temperature.memory", 0, 0, " C", of_field<memory_temperature>},
-    {"power.management", 0, 0, 0, enabled<Q::nvmlDeviceGetPowerManagementMode>},
-    {"power.draw", 0, "W", 0, watts<Q::nvmlDeviceGetPowerUsage>},
-    {"power.draw.average", "gpu.power.draw.average", "W", 0, 0},
-    {"power.draw.instant", "gpu.power.draw.instant", "W", 0, 0},
-    {"power.limit", "gpu.power.requested_limit", "W", 0, watts<Q::nvmlDeviceGetPowerManagementLimit>},
-    {"enforced.power.limit", "gpu.power.current_limit", "W", 0, watts<Q::nvmlDeviceGetEnforcedPowerLimit>},
-    {"power.default_limit", "gpu.power.default_limit", "W", 0, watts<Q::nvmlDeviceGetPowerManagementDefaultLimit>},
-    {"power.min_limit", "gpu.power.min_limit", "W", 0, power_bound<false>},
-    {"power.max_limit", "gpu.power.max_limit", "W", 0, power_bound<true>},
-    {"module.power.draw.average", 0, "W", 0, 0},
-    {"module.power.draw.instant", 0, "W", 0, 0},
-    {"module.power.limit", "module.power.requested_limit", "W", 0, 0},
-    {"module.enforced.power.limit", "module.power.current_limit", "W", 0, 0},
-    {"module.power.default_limit", 0, "W", 0, 0},
-    {"module.power.min_limit", 0, "W", 0, 0},
-    {"module.power.max_limit", 0, "W", 0, 0},
-    {"edpp_multiplier", 0, "%", 0, 0},
-    {"clocks.current.graphics", "clocks.gr", "MHz", 0, keyed<Q::nvmlDeviceGetClockInfo, 0>},
-    {"clocks.current.sm", "clocks.sm", "MHz", 0, keyed<Q::nvmlDeviceGetClockInfo, 1>},
-    {"clocks.current.memory", "clocks.mem", "MHz", 0, keyed<Q::nvmlDeviceGetClockInfo, 2>},
-    {"clocks.current.video", "clocks.video", "MHz", 0, keyed<Q::nvmlDeviceGetClockInfo, 3>},
-    {"clocks.applications.graphics", "clocks.applications.gr", "MHz", 0, keyed<Q::nvmlDeviceGetApplicationsClock, 0>},
-    {"clocks.applications.memory", "clocks.applications.mem", "MHz", 0, keyed<Q::nvmlDeviceGetApplicationsClock, 2>},
-    {"clocks.default_applications.graphics", "clocks.default_applications.gr", "MHz", 0,
-        keyed<Q::nvmlDeviceGetDefaultApplicationsClock, 0>},
-    {"clocks.default_applications.memory", "clocks.default_applications.mem", "MHz", 0,
-        keyed<Q::nvmlDeviceGetDefaultApplicationsClock, 2>},
-    {"clocks.max.graphics", "clocks.max.gr", "MHz", 0, keyed<Q::nvmlDeviceGetMaxClockInfo, 0>},
-    {"clocks.max.sm", 0, "MHz", 0, keyed<Q::nvmlDeviceGetMaxClockInfo, 1>},
-    {"clocks.max.memory", "clocks.max.mem", "MHz", 0, keyed<Q::nvmlDeviceGetMaxClockInfo, 2>},
-    {"mig.mode.current", 0, 0, 0, mode<Q::nvmlDeviceGetMigMode, false>},
-    {"mig.mode.pending", 0, 0, 0, mode<Q::nvmlDeviceGetMigMode, true>},
-    {"gsp.mode.current", 0, 0, 0, mode<Q::nvmlDeviceGetGspFirmwareMode, false>},
-    {"gsp.mode.default", 0, 0, 0, mode<Q::nvmlDeviceGetGspFirmwareMode, true>},
-    {"c2c.mode", 0, 0, 0, 0},
-    {"protected_memory.total", 0, "MiB", 0, mebibytes<Q::nvmlDeviceGetConfComputeProtectedMemoryUsage, &Memory::total>},
-    {"protected_memory.used", 0, "MiB", 0, mebibytes<Q::nvmlDeviceGetConfComputeProtectedMemoryUsage, &Memory::used>},
-    {"protected_memory.free", 0, "MiB", 0, mebibytes<Q::nvmlDeviceGetConfComputeProtectedMemoryUsage, &Memory::free>},
-    {"fabric.state", 0, 0, 0, 0},
-    {"fabric.status", 0, 0, 0, 0},
-    {"hostname", 0, 0, 0, 0},
-};
+// ---- several rows of one kind
+template <bool uncorrected, bool aggregate> void add_ecc(Table& all) {
+    const std::string begin = fmt::format("ecc.errors.{}.{}.", uncorrected ? "uncorrected" : "corrected",
+                                          aggregate ? "aggregate" : "volatile");
+    const std::pair<const char*, Answer<GpuNow>> places[] = {{"device_memory", ecc_errors<uncorrected, aggregate, 2>},
+                                                             {"dram", ecc_errors<uncorrected, aggregate, 2>},
+                                                             {"register_file", ecc_errors<uncorrected, aggregate, 3>},
+                                                             {"l1_cache", ecc_errors<uncorrected, aggregate, 0>},
+                                                             {"l2_cache", ecc_errors<uncorrected, aggregate, 1>},
+                                                             {"texture_memory", ecc_errors<uncorrected, aggregate, 4>},
+                                                             {"cbu", ecc_errors<uncorrected, aggregate, 6>},
+                                                             {"sram", ecc_errors<uncorrected, aggregate, 7>},
+                                                             {"total", ecc_total<uncorrected, aggregate>}};
+    for (const auto& [place, answer] : places) all.push_back({begin + place, answer});
+}
+template <unsigned long long bit> Property event(const std::string& name) {
+    return {"clocks_event_reasons." + name, reason<bit>, "", "clocks_throttle_reasons." + name};
+}
+
+// clang-format off
+Table properties_of_gpus() {
+    Table all = {
+        {"timestamp", [](const GpuNow& g) { return words(timestamp(g.at)); }},
+        {"driver_version", [](const GpuNow& g) { return words(g.driver); }},
+        {"count", [](const GpuNow& g) { return number(std::optional(g.count)); }},
+        {"name", text<Q::nvmlDeviceGetName>, "", "gpu_name"},
+        {"serial", text<Q::nvmlDeviceGetSerial>, "", "gpu_serial"},
+        {"uuid", text<Q::nvmlDeviceGetUUID>, "", "gpu_uuid"},
+        {"pci.bus_id", bus_id, "", "gpu_bus_id"},
+        {"pci.domain", pci<&PciInfo::domain, 4>},
+        {"pci.bus", pci<&PciInfo::bus, 2>},
+        {"pci.device", pci<&PciInfo::device, 2>},
+        {"pci.baseClass", pci_class<&PciInfoExt::base_class>},
+        {"pci.subClass", pci_class<&PciInfoExt::sub_class>},
+        {"pci.device_id", pci<&PciInfo::device_id, 8>},
+        {"pci.sub_device_id", pci<&PciInfo::subsystem_id, 8>},
+        {"pcie.link.gen.current", count<Q::nvmlDeviceGetCurrPcieLinkGeneration>},
+        {"pcie.link.gen.gpucurrent", count<Q::nvmlDeviceGetCurrPcieLinkGeneration>},
+        {"pcie.link.gen.max", count<Q::nvmlDeviceGetMaxPcieLinkGeneration>},
+        {"pcie.link.gen.gpumax", count<Q::nvmlDeviceGetGpuMaxPcieLinkGeneration>},
+        {"pcie.link.gen.hostmax", unanswered},
+        {"pcie.link.width.current", count<Q::nvmlDeviceGetCurrPcieLinkWidth>, "", "", "x"},
+        {"pcie.link.width.max", count<Q::nvmlDeviceGetMaxPcieLinkWidth>, "", "", "x"},
+        {"index", [](const GpuNow& g) { return number(std::optional(g.index)); }},
+        {"display_mode", enabled<Q::nvmlDeviceGetDisplayMode>},
+        {"display_attached", unanswered},
+        {"display_active", enabled<Q::nvmlDeviceGetDisplayActive>},
+        {"persistence_mode", enabled<Q::nvmlDeviceGetPersistenceMode>},
+        {"addressing_mode", unanswered},
+        {"accounting.mode", unanswered},
+        {"accounting.buffer_size", unanswered},
+        {"driver_model.current", unanswered},
+        {"driver_model.pending", unanswered},
+        {"vbios_version", text<Q::nvmlDeviceGetVbiosVersion>},
+        {"inforom.img", text<Q::nvmlDeviceGetInforomImageVersion>, "", "inforom.image"},
+        {"inforom.oem", unanswered},
+        {"inforom.ecc", unanswered},
+        {"inforom.pwr", unanswered, "", "inforom.power"},
+        {"inforom.checksum_validation", unanswered},
+        {"gpu_recovery_action", unanswered},
+        {"gom.current", unanswered, "", "gpu_operation_mode.current"},
+        {"gom.pending", unanswered, "", "gpu_operation_mode.pending"},
+        {"fan.speed", count<Q::nvmlDeviceGetFanSpeed>, "%"},
+        {"pstate", performance_state},
+        {"clocks_event_reasons.supported", mask<Q::nvmlDeviceGetSupportedClocksEventReasons>,
+            "", "clocks_throttle_reasons.supported"},
+        {"clocks_event_reasons.active", mask<Q::nvmlDeviceGetCurrentClocksEventReasons>,
+            "", "clocks_throttle_reasons.active"},
+        event<0x1>("gpu_idle"),
+        event<0x2>("applications_clocks_setting"),
+        event<0x4>("sw_power_cap"),
+        event<0x8>("hw_slowdown"),
+        event<0x40>("hw_thermal_slowdown"),
+        event<0x80>("hw_power_brake_slowdown"),
+        event<0x20>("sw_thermal_slowdown"),
+        event<0x10>("sync_boost"),
+        {"clocks_event_reasons_counters.sw_power_cap", unanswered, "us"},
+        {"clocks_event_reasons_counters.sync_boost", unanswered, "us"},
+        {"clocks_event_reasons_counters.sw_thermal_slowdown", unanswered, "us"},
+        {"clocks_event_reasons_counters.hw_thermal_slowdown", unanswered, "us"},
+        {"clocks_event_reasons_counters.hw_power_brake_slowdown", unanswered, "us"},
+        {"memory.total", memory<MemoryPart::total>, "MiB"},
+        {"memory.reserved", memory<MemoryPart::reserved>, "MiB"},
+        {"memory.used", memory<MemoryPart::used>, "MiB"},
+        {"memory.free", memory<MemoryPart::free>, "MiB"},
+        {"compute_mode", compute_mode},
+        {"compute_cap", compute_capability},
+        {"utilization.gpu", utilization<&Utilization::gpu>, "%"},
+        {"utilization.memory", utilization<&Utilization::memory>, "%"},
+        {"utilization.encoder", busy<Q::nvmlDeviceGetEncoderUtilization>, "%"},
+        {"utilization.decoder", busy<Q::nvmlDeviceGetDecoderUtilization>, "%"},
+        {"utilization.jpeg", busy<Q::nvmlDeviceGetJpgUtilization>, "%"},
+        {"utilization.ofa", busy<Q::nvmlDeviceGetOfaUtilization>, "%"},
+        {"encoder.stats.sessionCount", unanswered},
+        {"encoder.stats.averageFps", unanswered},
+        {"encoder.stats.averageLatency", unanswered},
+        {"dramEncryption.mode.current", unanswered},
+        {"dramEncryption.mode.pending", unanswered},
+        {"ecc.mode.current", mode<Q::nvmlDeviceGetEccMode, false>},
+        {"ecc.mode.pending", mode<Q::nvmlDeviceGetEccMode, true>},
+    };
+    add_ecc<false, false>(all);
+    add_ecc<false, true>(all);
+    add_ecc<true, false>(all);
+    add_ecc<true, true>(all);
+    all.insert(all.end(), {
+        {"retired_pages.single_bit_ecc.count", unanswered, "", "retired_pages.sbe"},
+        {"retired_pages.double_bit.count", unanswered, "", "retired_pages.dbe"},
+        {"retired_pages.pending", yes<Q::nvmlDeviceGetRetiredPagesPendingStatus>},
+        {"remapped_rows.correctable", remapped<Row::correctable>, "", "remapped_rows.sbe"},
+        {"remapped_rows.uncorrectable", remapped<Row::uncorrectable>, "", "remapped_rows.dbe"},
+        {"remapped_rows.pending", remapped<Row::pending>},
+        {"remapped_rows.failure", remapped<Row::failure>},
+        {"remapped_rows.histogram.max", banks<&RowRemapperHistogram::max>, "", "", " bank(s)"},
+        {"remapped_rows.histogram.high", banks<&RowRemapperHistogram::high>, "", "", " bank(s)"},
+        {"remapped_rows.histogram.partial", banks<&RowRemapperHistogram::partial>, "", "", " bank(s)"},
+        {"remapped_rows.histogram.low", banks<&RowRemapperHistogram::low>, "", "", " bank(s)"},
+        {"remapped_rows.histogram.none", banks<&RowRemapperHistogram::none>, "", "", " bank(s)"},
+        {"temperature.gpu", keyed<Q::nvmlDeviceGetTemperature, 0>, "", "", " C"},
+        {"temperature.gpu.tlimit", unanswered, "", "", " C"},
+        {"temperature.memory", of_field<memory_temperature>, "", "", " C"},
+        {"power.management", enabled<Q::nvmlDeviceGetPowerManagementMode>},
+        {"power.draw", watts<Q::nvmlDeviceGetPowerUsage>, "W"},
+        {"power.draw.average", unanswered, "W", "gpu.power.draw.average"},
+        {"power.draw.instant", unanswered, "W", "gpu.power.draw.instant"},
+        {"power.limit", watts<Q::nvmlDeviceGetPowerManagementLimit>, "W", "gpu.power.requested_limit"},
+        {"enforced.power.limit", watts<Q::nvmlDeviceGetEnforcedPowerLimit>, "W", "gpu.power.current_limit"},
+        {"power.default_limit", watts<Q::nvmlDeviceGetPowerManagementDefaultLimit>, "W", "gpu.power.default_limit"},
+        {"power.min_limit", power_bound<false>, "W", "gpu.power.min_limit"},
+        {"power.max_limit", power_bound<true>, "W", "gpu.power.max_limit"},
+        {"module.power.draw.average", unanswered, "W"},
+        {"module.power.draw.instant", unanswered, "W"},
+        {"module.power.limit", unanswered, "W", "module.power.requested_limit"},
+        {"module.enforced.power.limit", unanswered, "W", "module.power.current_limit"},
+        {"module.power.default_limit", unanswered, "W"},
+        {"module.power.min_limit", unanswered, "W"},
+        {"module.power.max_limit", unanswered, "W"},
+        {"edpp_multiplier", unanswered, "%"},
+        {"clocks.current.graphics", keyed<Q::nvmlDeviceGetClockInfo, 0>, "MHz", "clocks.gr"},
+        {"clocks.current.sm", keyed<Q::nvmlDeviceGetClockInfo, 1>, "MHz", "clocks.sm"},
+        {"clocks.current.memory", keyed<Q::nvmlDeviceGetClockInfo, 2>, "MHz", "clocks.mem"},
+        {"clocks.current.video", keyed<Q::nvmlDeviceGetClockInfo, 3>, "MHz", "clocks.video"},
+        {"clocks.applications.graphics", keyed<Q::nvmlDeviceGetApplicationsClock, 0>, "MHz", "clocks.applications.gr"},
+        {"clocks.applications.memory", keyed<Q::nvmlDeviceGetApplicationsClock, 2>, "MHz", "clocks.applications.mem"},
+        {"clocks.default_applications.graphics", keyed<Q::nvmlDeviceGetDefaultApplicationsClock, 0>,
+            "MHz", "clocks.default_applications.gr"},
+        {"clocks.default_applications.memory", keyed<Q::nvmlDeviceGetDefaultApplicationsClock, 2>,
+            "MHz", "clocks.default_applications.mem"},
+        {"clocks.max.graphics", keyed<Q::nvmlDeviceGetMaxClockInfo, 0>, "MHz", "clocks.max.gr"},
+        {"clocks.max.sm", keyed<Q::nvmlDeviceGetMaxClockInfo, 1>, "MHz"},
+        {"clocks.max.memory", keyed<Q::nvmlDeviceGetMaxClockInfo, 2>, "MHz", "clocks.max.mem"},
+        {"mig.mode.current", mode<Q::nvmlDeviceGetMigMode, false>},
+        {"mig.mode.pending", mode<Q::nvmlDeviceGetMigMode, true>},
+        {"gsp.mode.current", mode<Q::nvmlDeviceGetGspFirmwareMode, false>},
+        {"gsp.mode.default", mode<Q::nvmlDeviceGetGspFirmwareMode, true>},
+        {"c2c.mode", unanswered},
+        {"protected_memory.total", mebibytes<Q::nvmlDeviceGetConfComputeProtectedMemoryUsage, &Memory::total>, "MiB"},
+        {"protected_memory.used", mebibytes<Q::nvmlDeviceGetConfComputeProtectedMemoryUsage, &Memory::used>, "MiB"},
+        {"protected_memory.free", mebibytes<Q::nvmlDeviceGetConfComputeProtectedMemoryUsage, &Memory::free>, "MiB"},
+        {"fabric.state", unanswered},
+        {"fabric.status", unanswered},
+        {"hostname", unanswered},
+    });
+    return all;
+}
 
 // What -q shows and --query-gpu does not know.
-constexpr Property of_reports[] = {
-    {"brand", 0, 0, 0, brand},
-    {"architecture", 0, 0, 0, architecture},
-    {"multi_gpu_board", 0, 0, 0, yes<Q::nvmlDeviceGetMultiGpuBoard>},
-    {"board_id", 0, 0, 0, board},
-    {"board_part_number", 0, 0, 0, text<Q::nvmlDeviceGetBoardPartNumber>},
-    {"module_id", 0, 0, 0, count<Q::nvmlDeviceGetModuleId>},
-    {"gsp_firmware", 0, 0, 0, firmware},
-    {"replays", 0, 0, 0, count<Q::nvmlDeviceGetPcieReplayCounter>},
-    {"bar1.total", 0, "MiB", 0, mebibytes<Q::nvmlDeviceGetBAR1MemoryInfo, &Memory::total>},
-    {"bar1.used", 0, "MiB", 0, mebibytes<Q::nvmlDeviceGetBAR1MemoryInfo, &Memory::used>},
-    {"bar1.free", 0, "MiB", 0, mebibytes<Q::nvmlDeviceGetBAR1MemoryInfo, &Memory::free>},
-    {"temperature.shutdown", 0, 0, " C", keyed<Q::nvmlDeviceGetTemperatureThreshold, 0>},
-    {"temperature.slowdown", 0, 0, " C", keyed<Q::nvmlDeviceGetTemperatureThreshold, 1>},
-    {"temperature.max_memory", 0, 0, " C", keyed<Q::nvmlDeviceGetTemperatureThreshold, 2>},
-    {"temperature.max", 0, 0, " C", keyed<Q::nvmlDeviceGetTemperatureThreshold, 3>},
-    {"clocks.max.video", 0, "MHz", 0, keyed<Q::nvmlDeviceGetMaxClockInfo, 3>},
-    {"clocks.max_customer_boost.graphics", 0, "MHz", 0, keyed<Q::nvmlDeviceGetMaxCustomerBoostClock, 0>},
-};
+Table properties_of_reports() {
+    return {
+        {"brand", brand},
+        {"architecture", architecture},
+        {"multi_gpu_board", yes<Q::nvmlDeviceGetMultiGpuBoard>},
+        {"board_id", board},
+        {"board_part_number", text<Q::nvmlDeviceGetBoardPartNumber>},
+        {"module_id", count<Q::nvmlDeviceGetModuleId>},
+        {"gsp_firmware", firmware},
+        {"replays", count<Q::nvmlDeviceGetPcieReplayCounter>},
+        {"bar1.total", mebibytes<Q::nvmlDeviceGetBAR1MemoryInfo, &Memory::total>, "MiB"},
+        {"bar1.used", mebibytes<Q::nvmlDeviceGetBAR1MemoryInfo, &Memory::used>, "MiB"},
+        {"bar1.free", mebibytes<Q::nvmlDeviceGetBAR1MemoryInfo, &Memory::free>, "MiB"},
+        {"temperature.shutdown", keyed<Q::nvmlDeviceGetTemperatureThreshold, 0>, "", "", " C"},
+        {"temperature.slowdown", keyed<Q::nvmlDeviceGetTemperatureThreshold, 1>, "", "", " C"},
+        {"temperature.max_memory", keyed<Q::nvmlDeviceGetTemperatureThreshold, 2>, "", "", " C"},
+        {"temperature.max", keyed<Q::nvmlDeviceGetTemperatureThreshold, 3>, "", "", " C"},
+        {"clocks.max.video", keyed<Q::nvmlDeviceGetMaxClockInfo, 3>, "MHz"},
+        {"clocks.max_customer_boost.graphics", keyed<Q::nvmlDeviceGetMaxCustomerBoostClock, 0>, "MHz"},
+    };
+}
 
-constexpr ProcessProperty of_processes[] = {
-    {"timestamp", 0, 0, [](const OfProcess& of) { return words(timestamp(of.gpu.at)); }},
-    {"gpu_name", 0, 0, [](const OfProcess& of) { return text<Q::nvmlDeviceGetName>(of.gpu); }},
-    {"gpu_bus_id", 0, 0, [](const OfProcess& of) { return bus_id(of.gpu); }},
-    {"gpu_serial", 0, 0, [](const OfProcess& of) { return text<Q::nvmlDeviceGetSerial>(of.gpu); }},
-    {"gpu_uuid", 0, 0, [](const OfProcess& of) { return text<Q::nvmlDeviceGetUUID>(of.gpu); }},
-    {"pid", 0, 0, [](const OfProcess& of) { return words(std::to_string(of.process.pid)); }},
-    {"process_name", "name", 0, [](const OfProcess& of) { return words(of.process.name); }},
-    {"used_gpu_memory", "used_memory", "MiB",
-        [](const OfProcess& of) {
+std::vector<ProcessProperty> properties_of_processes() {
+    return {
+        {"timestamp", [](const OfProcess& of) { return words(timestamp(of.gpu.at)); }},
+        {"gpu_name", [](const OfProcess& of) { return text<Q::nvmlDeviceGetName>(of.gpu); }},
+        {"gpu_bus_id", [](const OfProcess& of) { return bus_id(of.gpu); }},
+        {"gpu_serial", [](const OfProcess& of) { return text<Q::nvmlDeviceGetSerial>(of.gpu); }},
+        {"gpu_uuid", [](const OfProcess& of) { return text<Q::nvmlDeviceGetUUID>(of.gpu); }},
+        {"pid", [](const OfProcess& of) { return words(std::to_string(of.process.pid)); }},
+        {"process_name", [](const OfProcess& of) { return words(of.process.name); }, "", "name"},
+        {"used_gpu_memory", [](const OfProcess& of) {
             return of.process.memory ? words(std::to_string(*of.process.memory >> 20)) : Value();
-        }},
-};
+        }, "MiB", "used_memory"},
+    };
+}
 // clang-format on
-#undef ECC
-#undef REASON
 
 }  // namespace
 
-std::span<const Property> gpu_properties() { return of_gpus; }
-std::span<const Property> more_properties() { return of_reports; }
-std::span<const ProcessProperty> process_properties() { return of_processes; }
+std::span<const Property> gpu_properties() {
+    static const Table all = properties_of_gpus();
+    return all;
+}
+std::span<const Property> more_properties() {
+    static const Table all = properties_of_reports();
+    return all;
+}
+std::span<const ProcessProperty> process_properties() {
+    static const std::vector<ProcessProperty> all = properties_of_processes();
+    return all;
+}
 
 std::string program_of(unsigned pid) {
     std::string name;

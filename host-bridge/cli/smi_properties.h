@@ -37,15 +37,20 @@ struct OfProcess {
 };
 
 using Value = std::optional<std::string>;  // none: NVML does not answer that here
+template <class Of> using Answer = Value (*)(const Of& of);
+// NVML does not answer that here.
+template <class Of> Value unanswered(const Of&) { return {}; }
+// Texts may be empty.
 struct Property {
-    const char *name, *alias;
-    const char* unit;                    // in CSV and in -q
-    const char* shown;                   // what follows the value in -q alone
-    Value (*answer)(const GpuNow& gpu);  // none: never answered here
+    std::string name;
+    Answer<GpuNow> answer;
+    std::string unit{}, alias{};  // unit: in CSV and in -q
+    std::string shown{};          // what follows the value in -q alone
 };
 struct ProcessProperty {
-    const char *name, *alias, *unit;
-    Value (*answer)(const OfProcess& of);
+    std::string name;
+    Answer<OfProcess> answer;
+    std::string unit{}, alias{};
 };
 
 std::span<const Property> gpu_properties();

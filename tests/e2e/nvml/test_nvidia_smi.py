@@ -47,6 +47,7 @@ REPORT = """
     GPU UUID                                           : GPU-00000000-0000-0000-0000-000000000000
     MultiGPU Board                                     : No
     Board ID                                           : 0x9
+    Board Part Number                                  : 692-2G520-0200-000
     PCI
         Bus Id                                         : 00000000:00:09.0
         GPU Link Info
