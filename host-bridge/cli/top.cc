@@ -78,16 +78,16 @@ const std::vector<std::string> headings_of_rates = {">CMD/s",   ">LAUNCH/s", ">C
 
 using Table = std::vector<std::vector<std::string>>;
 
-std::size_t width_of(const Table& table) {
+std::size_t width_of(const std::vector<std::string>& lines) {
     std::size_t width = 0;
-    for (const std::string& line : columns(table)) width = std::max(width, line.size());
+    for (const std::string& line : lines) width = std::max(width, line.size());
     return width;
 }
 
 // Without columns that a narrow terminal has no room for: the first of `spare` goes first, of equal headings the last.
 Table fitted(Table table, std::size_t width, std::initializer_list<const char*> spare) {
     for (const char* const heading : spare) {
-        if (width_of(table) <= width) break;
+        if (width_of(columns(table)) <= width) break;
         const auto found = std::find(table[0].rbegin(), table[0].rend(), heading);
         if (found == table[0].rend()) continue;
         const auto at = table[0].rend() - found - 1;
@@ -226,7 +226,13 @@ struct Scroll {             // of what the terminal shows
 
 void show(Screen& screen, const View& view, const Since& since, const SortOrder& order, Scroll& place) {
     const auto columns = static_cast<std::size_t>(COLS);
-    const Picture picture = place.side ? draw(view, since, order) : draw(view, since, order, columns);
+    Picture picture;
+    if (place.side) {  // no further than to the last column
+        picture = draw(view, since, order);
+        const std::size_t widest = std::max(width_of(picture.bridges), width_of(picture.clients));
+        place.side = std::min(place.side, widest > columns ? widest - columns : 0);
+    }
+    if (!place.side) picture = draw(view, since, order, columns);
     const auto shifted = [&](const std::string& line) { return line.substr(std::min(line.size(), place.side)); };
     // A bar's line has 59 characters beside its two bars.
     const unsigned of_bars = std::clamp((COLS - 59) / 2, 4, 20);

@@ -199,6 +199,25 @@ def test_top_at_80_columns_has_what_matters_and_shows_the_rest_sideways(seen):
     assert "a age  arrows" in narrow, f"the line of keys is cut off: {narrow}"
 
 
+def test_top_scrolls_sideways_to_its_last_column_and_no_further(seen, scratch):
+    """On the terminal of tmux, 80 columns wide. After many steps to the right one to the left is seen at once."""
+    need("tmux")
+    tmux = ["tmux", "-S", scratch / "tmux"]
+
+    def headings():
+        return [line.rstrip() for line in succeed(*tmux, "capture-pane", "-p").splitlines() if "LAUNCH/s" in line or "TO HOST" in line]
+
+    succeed(*tmux, "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "30", f"{BARCUDA} top --interval 0.2", env={"TERM": "xterm-256color"})
+    try:
+        until(headings, "there are headings")
+        succeed(*tmux, "send-keys", *["Right"] * 40)
+        last = until(lambda: [line for line in headings() if "TO HOST" in line and line.endswith("QUEUE") and len(line) == 80], "QUEUE is at the right")
+        succeed(*tmux, "send-keys", "Left")
+        until(lambda: headings() and last[0] not in headings(), lambda: f"one step back: {headings()}")
+    finally:
+        run(*tmux, "kill-server")
+
+
 # ---- Prometheus: the same numbers, from the exporter and for the textfile collector -------------------------------------------------------
 class Metrics:
     def __init__(self, text):
