@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <grp.h>
 #include <pwd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -116,6 +117,35 @@ std::vector<SettingsFile> places(const GuestOptions& c, const Installation& here
 }
 
 int refuse(const std::string& why) { return complain("guest", why); }
+
+// The folder or file on the way to this path that another user than root may change; empty: there is none. In a sticky
+// folder users may change only what is their own. The group staff is Debian's for /usr/local.
+std::string changeable(const fs::path& path) {
+    const group* const staff = getgrnam("staff");
+    for (fs::path at = path; !at.empty(); at = at == at.root_path() ? fs::path() : at.parent_path()) {
+        struct stat st = {};
+        if (lstat(at.c_str(), &st) != 0) continue;
+        if (st.st_uid != 0) return at;
+        const bool trusted = st.st_gid == 0 || (staff && st.st_gid == staff->gr_gid);
+        const unsigned others = trusted ? S_IWOTH : S_IWOTH | S_IWGRP;
+        if (!S_ISLNK(st.st_mode) && st.st_mode & others && !(S_ISDIR(st.st_mode) && st.st_mode & S_ISVTX)) return at;
+    }
+    return "";
+}
+
+// Why this installation must not be every program's, root's among them.
+std::string not_for_all(const Installation& here) {
+    for (const std::string& file : {here.library, here.links, here.loader, here.command}) {
+        std::error_code error;
+        for (const fs::path& path : {fs::path(file), fs::canonical(file, error)})
+            if (const std::string place = path.empty() ? "" : changeable(path); !place.empty())
+                return fmt::format(
+                    "ordinary users may change {}, and with it what every program loads, root's too: install Barcuda "
+                    "(docs/install.md), or enable it with --user for your own programs",
+                    place);
+    }
+    return "";
+}
 
 // The loader reads a cache of what its configuration names. A system without ldconfig has another loader.
 void refresh_loader(const GuestOptions& c) {
@@ -286,6 +316,9 @@ int change(const GuestOptions& c) {
     if (c.user && !getenv("HOME")) return refuse("--user: the variable HOME names no folder");
     if (!c.user && c.root.empty() && geteuid() != 0)
         return refuse("the system's files are root's: with sudo, or --user for your own programs alone");
+    // What an image has is its maker's to know.
+    if (const std::string why = not_for_all(here); !c.disable && !c.user && c.root.empty() && !why.empty())
+        return refuse(why);
     GuestOptions where = c;
     if (where.root.empty()) where.root.push_back('/');
     const auto all = places(where, here);

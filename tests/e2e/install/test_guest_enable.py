@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`barcuda guest enable`: programs run with no variable set by hand, by each of the ways; what others wrote in the same files stays, and
 `disable` leaves files as they were. In an /etc and a /dev/shm of the tests' own."""
+import os
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from e2e.flat import BARCUDA, BUILD, Region, gxx, may_be_other_user, other_user, run, succeed, text_of, written
+from e2e.flat import BARCUDA, BUILD, LIBRARIES, Region, gxx, may_be_other_user, other_user, run, succeed, text_of, written
 
 OWN_MOUNTS = "an /etc, a /dev/shm and a /usr/local/bin", """
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm && cp -a /etc /dev/shm/etc && mount --bind /dev/shm/etc /etc && ldconfig &&
@@ -81,6 +82,9 @@ def variables_of(file):
 @pytest.fixture(scope="module")
 def machine(own_mounts, shared):
     """A bridge, and a copy of /etc, which holds a line of another program's."""
+    if "ordinary users may change" in run(BARCUDA, "guest", "enable").err:
+        pytest.skip("the build lies in a folder that others than root may write to, from which nothing is enabled")
+    succeed(BARCUDA, "guest", "disable")
     with VARIABLES.open("a", encoding="utf-8") as file:
         file.write("A=1\n")
     PRELOADS.unlink(missing_ok=True)
@@ -180,7 +184,7 @@ def test_enabled_for_every_program_each_runs_however_it_is_started(guest):
 
 def test_a_program_of_another_users_is_not_led_by_the_variables_of_the_user_that_starts_it(guest):
     if not may_be_other_user():
-        pytest.skip("setpriv is not installed")
+        pytest.skip("needs root and setpriv, to be another user")
     scratch = guest.scratch
     scratch.chmod(0o1777)
     guest.succeeds("enable", "--every-program")
@@ -194,9 +198,30 @@ def test_a_program_of_another_users_is_not_led_by_the_variables_of_the_user_that
 
 def test_another_user_enables_nothing_for_all_and_is_told_of_its_own_way(guest):
     if not may_be_other_user():
-        pytest.skip("setpriv is not installed")
+        pytest.skip("needs root and setpriv, to be another user")
     ran = run(*other_user(BARCUDA, "guest", "enable"))
     assert ran.status != 0 and "--user" in ran.said, ran
+
+
+@pytest.mark.parametrize("mode, owner, is_safe", [(0o755, 0, True), (0o775, 0, True), (0o777, 0, False), (0o755, 65534, False)])
+def test_what_ordinary_users_may_change_is_not_made_every_programs(guest, mode, owner, is_safe):
+    """Here the folder above the libraries."""
+    prefix = guest.scratch / "prefix"
+    (prefix / "bin").mkdir(parents=True)
+    shutil.copy(BARCUDA, prefix / "bin")
+    (prefix / "lib").symlink_to(LIBRARIES)
+    prefix.chmod(mode)
+    os.chown(prefix, owner, 0)
+    ran = run(prefix / "bin/barcuda", "guest", "enable")
+    if is_safe:
+        assert ran.status == 0, ran
+        guest.succeeds("disable")
+    else:
+        assert ran.status == 1 and f"ordinary users may change {prefix}, " in ran.err and not LOADERS.exists(), ran
+        home = guest.scratch / "home"
+        home.mkdir()
+        assert run(prefix / "bin/barcuda", "guest", "enable", "--user", env={"HOME": home}).status == 0
+        assert run(prefix / "bin/barcuda", "guest", "disable").status == 0
 
 
 def test_a_user_enables_it_for_its_own_logins(guest):
