@@ -49,6 +49,19 @@ def test_the_page_of_the_file_has_every_option(manual):
     assert len(names) > 30 and [name for name in names if f"\n.B {name} =" not in page] == []
 
 
+def test_the_pages_that_units_name_are_there(manual):
+    named = {unit.name: re.findall(r"man:([\w.-]+)\((\d)\)", unit.read_text()) for unit in TOP.glob("system/*.service.in")}
+    assert len(named) == 3 and all(named.values()), named
+    assert [page for pages in named.values() for page in pages if not (manual / ".".join(page)).exists()] == []
+    assert all(page[0] == unit.partition(".")[0].rstrip("@") for unit, pages in named.items() for page in pages), named
+    assert ("barcuda-bridge", "8") in named["barcuda-bridge@.service.in"], "barcuda-bridge(1) is a command's page"
+
+
+def test_commands_that_are_hard_to_undo_have_examples(manual):
+    for name in "suspend", "wake", "pause", "upgrade", "limit", "guest":
+        assert ".SH EXAMPLES\n" in text_of(manual / f"barcuda-{name}.1"), name
+
+
 def test_troff_finds_nothing_wrong(manual):
     need("groff")
     for page in manual.iterdir():
@@ -76,7 +89,7 @@ def test_the_options_of_an_example_are_the_commands(words):
         command.append(own.pop(1))
     assert len(command) > 1 or own[0] == "barcuda-bridge", f"there is no such command: {words}"
     known = options(succeed(*command, "--help"))
-    if command[-1] not in ("start",):  # whose options are the bridge's
+    if command[-1] not in ("start", "wake"):  # whose options are the bridge's
         assert {word.partition("=")[0] for word in own if word.startswith("--")} <= known, words
 
 

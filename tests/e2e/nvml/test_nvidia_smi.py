@@ -115,6 +115,18 @@ def test_what_is_no_property_is_refused_with_nvidias_words_and_status(host):
     assert said(host("-i", "7"), 6) == "No devices were found\n"
 
 
+def test_statuses_are_those_of_the_manual(host, shared):
+    """barcuda-smi(1): those of nvidia-smi but for a missing NVML's."""
+    own = {"LD_LIBRARY_PATH": shared, "BARCUDA_REGION": None}
+    assert run(BARCUDA, "smi", "-i", "7", env=own).status == 6
+    assert run(BARCUDA, "smi", "--query-gpu=nonsense", "--format=csv", env=own).status == 2
+    assert run(BARCUDA, "smi", "-f", "/no/folder/file", env=own).status == 1
+    (shared / "nothing").mkdir()
+    for command, status in ([BARCUDA, "smi"], 1), ([shared / "nvidia-smi"], 9):
+        ran = run(*command, env={**own, "LD_LIBRARY_PATH": shared / "nothing"})
+        assert ran.status == status, ran
+
+
 def test_processes_are_shown_as_nvidias_shows_them(host):
     header, values = rows(host("--query-compute-apps=gpu_name,gpu_bus_id,gpu_serial,gpu_uuid,pid,used_memory", "--format=csv"))
     assert header == ["gpu_name", "gpu_bus_id", "gpu_serial", "gpu_uuid", "pid", "used_gpu_memory [MiB]"]
