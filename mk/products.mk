@@ -61,9 +61,11 @@ $(names): $(lib)/libbarcuda.so guest-allocator/exports/library_names.sh
 $(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine) soft-gpu/driver/exports.map
 	$(call library,$(soname) $(exported),$(filter %.a,$^),$(link) $(gcc_inside) -lzstd -llz4)
 
-# What compiles its kernels, opened when it is wanted: a process of a real GPU's never has LLVM in it.
+# What compiles its kernels, opened when it is wanted: a process of a real GPU's never has LLVM in it. It names no library of LLVM, so that one
+# build serves every release of a distribution: soft-gpu/ptx/native.cc opens the one that is there.
+$(lib)/barcuda-soft/libbarcuda-ptx.so: private defs :=
 $(lib)/barcuda-soft/libbarcuda-ptx.so: $(B)/soft-compiler.a
-	$(call library,,$^,$(link) $(shell $(LLVM_CONFIG) --ldflags --libs --link-shared))
+	$(call library,,$^,$(link))
 
 # The software GPU's NVML asks its driver, which lies beside it, whatever LD_LIBRARY_PATH says.
 beside := -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags

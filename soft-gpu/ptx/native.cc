@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -37,6 +38,15 @@ Compiling wanted() { return wide_cpu ? compiling.load(std::memory_order_relaxed)
 
 // ---- the compiler's library -----------------------------------------------------------------------------------------
 
+// The compiler uses LLVM's C interface, which is the same from LLVM 14 on, and takes it from whichever of these is
+// here: so one build runs on all releases of distributions. By the names of Debian, Ubuntu, Fedora and Arch Linux.
+bool open_llvm() {
+    constexpr const char* names[] = {"libLLVM-14.so.1", "libLLVM-15.so.1", "libLLVM-16.so.1",
+                                     "libLLVM-17.so.1", "libLLVM-18.so.1", "libLLVM.so.18.1",
+                                     "libLLVM.so.19.1", "libLLVM.so.20.1", "libLLVM.so.21.1"};
+    return std::ranges::any_of(names, [](const char* name) { return dlopen(name, RTLD_NOW | RTLD_GLOBAL) != nullptr; });
+}
+
 // It is beside this library, or, for programs that contain the engine, where it was built.
 Compile open_compiler() {
     static const Compile compile = []() -> Compile {
@@ -48,8 +58,9 @@ Compile open_compiler() {
             const auto slash = folder.rfind('/');
             folder = slash == folder.npos ? "." : folder.substr(0, slash);
         }
-        std::string why;
+        std::string why = open_llvm() ? "" : "there is no library of LLVM 14 or newer here, such as Debian's libllvm14";
         for (const char* const place : {"/", "/../lib/barcuda-soft/"}) {
+            if (!why.empty()) break;
             void* const library = dlopen((folder + place + compiler_library).c_str(), RTLD_NOW | RTLD_LOCAL);
             if (library != nullptr) return reinterpret_cast<Compile>(dlsym(library, compile_name));
             if (why.empty()) why = dlerror();
