@@ -8,10 +8,10 @@
 namespace barcuda {
 namespace {
 
-struct Place {
-    const char *variable, *in_home;
+struct XdgFolder {
+    const char *name, *in_home;
 };
-Place place_of(UserFolder which) {
+XdgFolder xdg_folder(UserFolder which) {
     switch (which) {
         case UserFolder::cache: return {"XDG_CACHE_HOME", ".cache"};
         case UserFolder::data: return {"XDG_DATA_HOME", ".local/share"};
@@ -21,22 +21,22 @@ Place place_of(UserFolder which) {
 }
 
 // Programs ignore a relative path, as the specification says.
-std::filesystem::path absolute_path_in(const char* variable) {
-    const char* const value = getenv(variable);
+std::filesystem::path absolute_path_in(const char* name) {
+    const char* const value = getenv(name);
     return value && *value == '/' ? value : "";
 }
 
 }  // namespace
 
 std::filesystem::path user_folder(UserFolder which) {
-    const Place place = place_of(which);
-    if (const auto own = absolute_path_in(place.variable); !own.empty()) return own / "barcuda";
-    if (const auto home = absolute_path_in("HOME"); !home.empty()) return home / place.in_home / "barcuda";
+    const XdgFolder its = xdg_folder(which);
+    if (const auto own = absolute_path_in(its.name); !own.empty()) return own / "barcuda";
+    if (const auto home = absolute_path_in("HOME"); !home.empty()) return home / its.in_home / "barcuda";
     return {};
 }
 
 Failure no_user_folder(UserFolder which, const char* purpose) {
-    return fmt::format("neither {} nor HOME names a folder {}", place_of(which).variable, purpose);
+    return fmt::format("neither {} nor HOME names a folder {}", xdg_folder(which).name, purpose);
 }
 
 }  // namespace barcuda

@@ -2,6 +2,7 @@
 """What README.md shows of programs is what they say: each line that it shows behind a prompt (`host$`, `guest$`) is a line of that program's output,
 in that order, except for numbers that a machine has: its cores, its memory, how fast it copies. (README shortens. It shows the software GPU's.)"""
 import re
+from xml.etree import ElementTree
 
 import pytest
 
@@ -41,6 +42,18 @@ def test_what_readme_shows_of_a_program_is_what_it_says(command, lines, scratch)
     said = iter(any_machine(ran.said).splitlines())
     for line in lines:
         assert any(any_machine(line) == each for each in said), f"{line!r} is not said, or not there: {ran}"
+
+
+def test_the_recordings_commands_are_commands_and_its_lines_are_within_it():
+    """docs/operating/record has written it, of a real run."""
+    root = ElementTree.parse(TOP / "docs/operating/recording.svg").getroot()
+    width = float(root.get("viewBox").split()[2])
+    lines = {"".join(each.itertext()): float(each.get("x")) + float(each.get("textLength")) for each in root.findall("{*}text")}
+    typed = re.findall("^host\\$ (barcuda [a-z]+)", "\n".join(lines), re.M)
+    known = re.findall("^  ([a-z][a-z-]*)  ", run(BARCUDA, "help").out, re.M)
+    assert {"barcuda demo", "barcuda run", "barcuda top"} <= {words for words in typed if words.split()[1] in known}, typed
+    assert "PASSED" in lines and any(line.startswith("barcuda top  ") for line in lines)
+    assert [line for line, end in lines.items() if end > width] == []
 
 
 def test_the_charts_words_are_within_the_chart():
