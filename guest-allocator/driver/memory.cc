@@ -3,8 +3,11 @@
 // host address = device address, so there is nothing to ask the worker. Registered memory outside the region has two.
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
@@ -18,11 +21,12 @@ namespace {
 
 bool reachable_host(heap::Kind kind) { return kind != heap::Kind::outside; }
 
-// Whether each page of it is the program's. Asynchronous, msync() looks and does nothing.
+// Whether each page of it is the program's. Asynchronous, msync() looks and does nothing. (Not libc's, where a thread
+// can be cancelled.)
 bool is_mapped(const void* p, std::size_t bytes) {
     const auto begin = reinterpret_cast<std::uintptr_t>(p) & ~std::uintptr_t{4095};
     const auto end = reinterpret_cast<std::uintptr_t>(p) + bytes;
-    return end > begin && msync(reinterpret_cast<void*>(begin), end - begin, MS_ASYNC) == 0;
+    return end > begin && syscall(SYS_msync, begin, end - begin, MS_ASYNC) == 0;
 }
 
 // Attributes of memory in the region (or elsewhere in this process), and of managed memory, answered here.
@@ -156,6 +160,37 @@ CU cuMemFree_v2(CUdeviceptr p) {
     }
     const CUresult waited = wait_for_device(), freed = command<Op::cuMemFree_v2>(p);
     return waited == CUDA_SUCCESS ? freed : waited;
+}
+
+// ---- memory in a stream's order: what a stream that captures is asked for, its graph does. Others may have to wait.
+namespace {
+CUresult admit(CUstream stream, bool& captured) {
+    captured = false;
+    if (open_captures.load(std::memory_order_relaxed) == 0) [[likely]]
+        return CUDA_SUCCESS;
+    captured = real(stream) && capturing(stream);
+    return captured ? CUDA_SUCCESS : forbidden_by_captures();
+}
+}  // namespace
+
+CU cuMemAllocAsync(CUdeviceptr* p, size_t bytes, CUstream stream) {
+    bool captured;
+    if (const CUresult r = admit(stream, captured); r != CUDA_SUCCESS) return r;
+    return command<Op::cuMemAllocAsync>(p, bytes, stream);
+}
+CU cuMemAllocFromPoolAsync(CUdeviceptr* p, size_t bytes, CUmemoryPool pool, CUstream stream) {
+    bool captured;
+    if (const CUresult r = admit(stream, captured); r != CUDA_SUCCESS) return r;
+    return command<Op::cuMemAllocFromPoolAsync>(p, bytes, pool, stream);
+}
+CU cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
+    bool captured;
+    if (const CUresult r = admit(stream, captured); r != CUDA_SUCCESS) return r;
+    // A graph frees what a graph has allocated.
+    using Kind = LiveMemory::Kind;
+    const Kind kind = captured ? live_memory.kind_of(p, 1) : Kind::none;
+    if (kind == Kind::allocated || kind == Kind::pooled) return CUDA_ERROR_INVALID_VALUE;
+    return command<Op::cuMemFreeAsync>(p, stream);
 }
 
 // ---- other processes' memory: what passes between programs is the bridge's token for the driver's handle
