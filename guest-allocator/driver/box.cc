@@ -29,6 +29,17 @@ bool pinned(const Side& s, const CUDA_MEMCPY3D& c) {
     return guest::pinned(b.first, b.bytes);
 }
 
+// Whether the device has all of it, as far as the guest knows: else the driver must say so at the call.
+bool is_known(const Side& s, const CUDA_MEMCPY3D& c) {
+    if (s.type != CU_MEMORYTYPE_DEVICE) return true;
+    std::size_t planes, rows, bytes;
+    if (__builtin_mul_overflow(s.z + c.Depth - 1, s.rows, &planes) ||
+        __builtin_mul_overflow(planes + s.y + c.Height - 1, s.pitch, &rows) ||
+        __builtin_add_overflow(rows, s.x + c.WidthInBytes, &bytes))
+        return false;
+    return look_at(reinterpret_cast<std::uint64_t>(s.start), bytes) == Named::known;
+}
+
 // A box is cut into pieces of at most `most` bytes: of whole planes, of rows of one plane, or of a part of one row.
 struct Cut {
     std::size_t width, rows, planes;
@@ -130,7 +141,10 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
         const Bounds b(to, c);
         heap::break_copy_on_write(b.first, b.bytes);
     }
-    if (CUresult r = command<Op::cuMemcpy3DAsync_v2>(&c, stream); r != CUDA_SUCCESS || captured) return r;
+    const bool sure = is_known(from, c) && is_known(to, c);
+    const CUresult r =
+        sure ? command<Op::cuMemcpy3DAsync_v2>(&c, stream) : command<Op::cuMemcpy3DAsync_v2, true>(&c, stream);
+    if (r != CUDA_SUCCESS || captured) return r;
     const bool free_to_go =
         until == Until::reusable && (!from_host || pinned(source, c)) && (!to_host || pinned(target, c));
     return free_to_go ? CUDA_SUCCESS : wait_for(stream);
