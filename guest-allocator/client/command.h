@@ -158,7 +158,14 @@ template <Op op, class Touch, class... Given> void each_touched(Touch touch, Giv
 
 template <Op op, class... Given> Named look(Given... given) noexcept {
     const typename RowOf<op>::Arguments arguments{given...};
-    if constexpr (frees<op>) return live_memory.take(std::get<0>(arguments)) ? Named::known : Named::unknown;
+    if constexpr (frees<op>) {
+        const CUdeviceptr p = std::get<0>(arguments);
+        if (live_memory.take(p)) return Named::known;
+        // What has been allocated is freed where it begins, and what was mapped is not. (A driver that is asked while the
+        // GPU works, or something captures, may be told later.)
+        const LiveMemory::Kind kind = live_memory.kind_of(p, 1);
+        return kind == LiveMemory::Kind::none || kind == LiveMemory::Kind::learned ? Named::unknown : Named::refused;
+    }
     Named named = Named::known;
     constexpr unsigned most_operations = 256;  // of a batch: more is refused before they are read
     if constexpr (op == Op::cuStreamBatchMemOp_v2)
