@@ -27,8 +27,8 @@ std::string qemu_line(const VmConfig& c) { return fmt::format("{}", fmt::join(qe
 
 // libvirt's element for a device with the region; libvirt looks for the region in /dev/shm.
 std::string shmem(const VmConfig& c) {
-    return fmt::format("<shmem name='{}'>\n  <model type='ivshmem-plain'/>\n  <size unit='M'>{}</size>\n</shmem>\n",
-                       c.region.substr(c.region.rfind('/') + 1), c.size >> 20);
+    return fmt::format("<shmem name='{}'{}>\n  <model type='ivshmem-plain'/>\n  <size unit='M'>{}</size>\n</shmem>\n",
+                       c.region.substr(c.region.rfind('/') + 1), c.suspends ? " role='master'" : "", c.size >> 20);
 }
 
 // QEMU's options, because libvirt since 9.0 (Debian 12's) does not start a domain with its own <memory
@@ -130,6 +130,8 @@ bool is_other_monitor(const std::string& manager) {
 int vm_config(VmConfig c) {
     if (c.region.empty()) c.region = c.manager == "kubevirt" ? container::in_kubevirt : container::usual_region(c.name);
     if (c.socket.empty()) c.socket = fmt::format("/run/barcuda/{}/doorbell", c.name);
+    if (c.interrupts && c.suspends)
+        return complain("vm-config", "QEMU cannot save a device with interrupts: leave out --doorbell or --suspend");
     if (c.interrupts && c.manager == "kubevirt")
         return complain("vm-config", "a KubeVirt VM polls: leave out --doorbell");
     if (c.pmem && c.manager == "kubevirt")
@@ -163,6 +165,7 @@ std::vector<std::string> qemu_options(const VmConfig& c) {
         "-object",
         fmt::format("memory-backend-file,id=barcuda,share=on,mem-path={},size={}", c.region, size_in(c.size)),
         "-device", c.pmem ? "virtio-pmem-pci,memdev=barcuda" : "ivshmem-plain,memdev=barcuda"};
+    if (c.suspends && !c.pmem) words.back() += ",master=on";
     if (c.pmem)
         words.insert(words.begin(),
                      {"-m", fmt::format("{},slots=1,maxmem={}", size_in(c.memory), size_in(most_memory(c)))});
@@ -188,6 +191,9 @@ void add_vm_config(App& app) {
                   "as memory, which a service in the guest gives to programs (`barcuda guest serve`), without a kernel "
                   "module of ours")
         .excludes(doorbell);
+    command.add_flag("--suspend", options->suspends,
+                     "for `barcuda suspend --qmp`: QEMU may save the device. Never save this VM by QEMU or its manager "
+                     "alone, which would take the region for its own");
     add_size(command, "--memory", options->memory, "the VM's own memory, with --virtio-pmem; with K, M or G");
     command.add_option("--socket", options->socket, "which (default: /run/barcuda/NAME/doorbell)");
 }

@@ -12,7 +12,8 @@ struct VmConfig {
     std::uint64_t size = 4ull << 30;
     std::uint64_t memory = 4ull << 30;  // of the VM itself
     bool interrupts = false;
-    bool pmem = false;  // as memory, not as an ivshmem device
+    bool pmem = false;      // as memory, not as an ivshmem device
+    bool suspends = false;  // QEMU may save the device: for `barcuda suspend --qmp`
 };
 // QEMU's options for the device.
 std::vector<std::string> qemu_options(const VmConfig& config);

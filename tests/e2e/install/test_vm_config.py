@@ -8,7 +8,7 @@ import pytest
 
 from e2e.flat import BARCUDA, need, run, succeed, written
 
-DEVICES = ["", "--doorbell", "--virtio-pmem"]
+DEVICES = ["", "--suspend", "--doorbell", "--virtio-pmem"]
 
 
 def config(*words):
@@ -28,7 +28,8 @@ QUESTIONS = "".join(f'{{"execute":"{command}"}}\n' for command in ("qmp_capabili
 def test_a_machine_of_qemus_comes_up_with_the_device(region, kind):
     need("qemu-system-x86_64")
     region.serve("--doorbell", region.folder / "doorbell", size="256M")
-    place = {"": ["--region", region.path], "--doorbell": ["--doorbell", "--socket", region.folder / "doorbell"],
+    place = {"": ["--region", region.path], "--suspend": ["--suspend", "--region", region.path],
+             "--doorbell": ["--doorbell", "--socket", region.folder / "doorbell"],
              "--virtio-pmem": ["--virtio-pmem", "--memory", "64M", "--region", region.path]}[kind]
     options = config("--qemu", "vm1", "--size", "256M", *place).split()
     ran = run("qemu-system-x86_64", "-S", "-nodefaults", "-display", "none", "-qmp", "stdio", *options, input=QUESTIONS)
@@ -42,6 +43,14 @@ def test_a_machine_of_qemus_comes_up_with_the_device(region, kind):
 def test_libvirt_gets_an_ivshmem_device():
     added = tree.fromstring(config("--libvirt", "vm1", "--size", "8G"))
     assert added.find("model").get("type") == "ivshmem-plain" and added.get("name") == "barcuda-vm1" and added.find("size").text == "8192"
+
+
+def test_a_device_that_is_to_be_suspended_is_the_master():
+    assert config("--qemu", "vm1", "--suspend").endswith("ivshmem-plain,memdev=barcuda,master=on\n")
+    assert tree.fromstring(config("--libvirt", "vm1", "--suspend")).get("role") == "master"
+    assert "master" not in config("--qemu", "vm1") + config("--libvirt", "vm1")
+    assert config("--qemu", "vm1", "--virtio-pmem", "--suspend") == config("--qemu", "vm1", "--virtio-pmem")
+    refused("--qemu", "vm1", "--doorbell", "--suspend", says="QEMU cannot save a device with interrupts")
 
 
 def test_libvirt_gets_an_ivshmem_device_with_a_doorbell():
