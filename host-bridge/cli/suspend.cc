@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // suspend.cc: `barcuda suspend`: writes the state of a bridge and its clients to a folder (suspended/set.h), and the
 // bridge ends. With --check: only whether that is possible. Each step is asked of the bridge (between/suspend_link.h);
-// whatever fails before the last one, the clients run on as before.
+// whatever fails before the last one, the clients run on as before. With --qmp or --libvirt QEMU stops the guest before
+// the first byte is written, writes its own part, and ends last; or the guest goes on, too.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -26,8 +28,11 @@
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/notices.h"
 #include "host-bridge/cli/pausing.h"
+#include "host-bridge/cli/qemu.h"
+#include "host-bridge/cli/vm_parts.h"
 #include "host-bridge/suspended/frames.h"
 #include "host-bridge/suspended/set.h"
+#include "host-bridge/suspended/vm_stream.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/text.h"
 
@@ -38,6 +43,7 @@ struct SuspendCommand {
     std::string region = "/dev/shm/barcuda";
     std::vector<std::string> words;  // VM and DIR, or one of them
     std::string vm{}, folder{};
+    std::string qmp{}, domain{};
     bool check = false;
     double within = 10;  // seconds
 };
@@ -67,15 +73,21 @@ Failure drain(const File& from, std::uint64_t most, const Sink& to) {
 
 class Suspension {
   public:
-    Suspension(const SuspendCommand& command, std::string door) : command_(command), door_(std::move(door)) {}
+    Suspension(const SuspendCommand& command, std::string door, std::string region)
+        : command_(command), door_(std::move(door)), region_(std::move(region)) {}
 
     int run() {
+        if (const Failure e = find_qemu()) return failed(e);
         if (!command_.check)
             if (const Failure e = set_.begin(command_.folder)) return failed(e);
         SuspendReply& reply = *reply_;
         if (const Failure e = tell({.what = SuspendRequest::begin}, reply)) return failed(e);
         const Failure why = suspend();
-        if (held_ && !why) return 0;
+        if (held_ && !why) {
+            if (qemu_) qemu_.quit();
+            return 0;
+        }
+        const Failure stays = qemu_ ? qemu_.go_on() : Failure();
         // Until they run again. A bridge that has gone needs none of that.
         const auto end = Clock::now() + std::chrono::duration<double>(command_.within + answers_within);
         for (Failure gone = tell({.what = SuspendRequest::cancel}, reply); !gone && reply.returning != 0;) {
@@ -83,10 +95,22 @@ class Suspension {
             if (Clock::now() > end) break;
             gone = tell({}, reply);
         }
+        if (stays) complain("suspend", fmt::format("the guest still stands still: {}", stays.text()));
         return why ? failed(why) : hindered_ ? 1 : 0;
     }
 
   private:
+    // A signal ends this command as any failure does: it leaves no guest that stands still.
+    Failure find_qemu() {
+        if (command_.qmp.empty() && command_.domain.empty()) return {};
+        parts::catch_signals();
+        if (Failure e = command_.domain.empty() ? qemu_.connect(command_.qmp) : qemu_.use_domain(command_.domain))
+            return e;
+        return qemu_.check(region_);
+    }
+
+    static Failure interrupted() { return parts::caught() ? "interrupted" : ""; }
+
     int failed(const Failure& why) const {
         if (why.text() == said) return 1;
         return complain("suspend", why.text());
@@ -103,6 +127,8 @@ class Suspension {
         SuspendReply& reply = *reply_;
         const Heartbeat heartbeat(*this);
         if (!hold_all("suspend", command_.region, command_.vm, command_.within)) return said;
+        if (qemu_ && !command_.check)
+            if (Failure e = qemu_.stop()) return e;
         std::vector<File> files;
         if (Failure e = tell({.what = SuspendRequest::freeze}, reply, &files)) return e;
         if (files.size() != 3) return "its bridge is of another version";
@@ -111,6 +137,10 @@ class Suspension {
             if (Failure e = check(row.channel)) return e;
         if (command_.check || hindered_) return report();
         if (Failure e = write(files)) return e;
+        if (Failure e = interrupted()) {
+            set_.take_back();
+            return e;
+        }
         reply.error[0] = 0;
         if (Failure e = tell({.what = SuspendRequest::finish}, reply); e && goes_on(reply)) {
             set_.take_back();
@@ -171,6 +201,7 @@ class Suspension {
             its.text[sizeof its.text - 1] = its.cure[sizeof its.cure - 1] = its.program[sizeof its.program - 1] = 0;
             if (its.state != SuspendRow::busy) return {};
             if (Clock::now() > end) return fmt::format("the worker of channel {} does not answer", channel);
+            if (Failure e = interrupted()) return e;
             if (Failure e = tell({}, reply)) return e;
         }
     }
@@ -217,7 +248,53 @@ class Suspension {
         const auto books = static_cast<std::uint64_t>(st.st_size);
         if (Failure e = frames("books.zst", [&](FrameWriter& to) { return pack_file(files[2].fd(), books, to); }))
             return e;
+        if (qemu_) {
+            description.vm = qemu_.state();
+            if (Failure e = frames(part_of_vm, [this](FrameWriter& to) { return save_vm(to); })) return e;
+        }
+        description.domain = command_.domain;
+        if (!command_.domain.empty())
+            if (Failure e = describe_domain()) return e;
         return set_.commit(description);
+    }
+
+    Failure describe_domain() {
+        File file;
+        std::string text;
+        if (Failure e = qemu_.describe(text)) return e;
+        if (Failure e = set_.make(part_of_domain, file)) return e;
+        if (::write(file.fd(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return strerror(errno);
+        Digest digest;
+        digest.add(std::as_bytes(std::span(text)));
+        return set_.finish(part_of_domain, file, text.size(), digest);
+    }
+
+    // QEMU writes the rest of the VM into a pipe.
+    Failure save_vm(FrameWriter& to) {
+        int ends[2];
+        if (pipe2(ends, O_CLOEXEC) != 0) return strerror(errno);
+        const File from(ends[0]);
+        {
+            const File qemus(ends[1]);
+            if (Failure e = qemu_.save(qemus)) return e;
+        }
+        std::vector<std::byte> begun;
+        unsigned found = 0;
+        const auto pass_on = [&]() -> Failure {
+            if (Failure e = forget_addresses(begun, qemu_.memories(), qemu_.size(), found)) return e;
+            return to.add(begun);
+        };
+        bool passed = false;
+        Failure failure = drain(from, most_memory, [&](std::span<const std::byte> piece) -> Failure {
+            if (Failure e = interrupted()) return e;
+            if (passed) return to.add(piece);
+            begun.insert(begun.end(), piece.begin(), piece.end());
+            passed = begun.size() >= vm_stream_beginning;
+            return passed ? pass_on() : Failure();
+        });
+        if (failure) return failure;
+        if (Failure e = qemu_.saved()) return e;
+        return passed ? Failure() : pass_on();
     }
 
     Failure frames(const std::string& name, const std::function<Failure(FrameWriter&)>& fill) {
@@ -287,7 +364,8 @@ class Suspension {
 
     static constexpr const char* said = "(said)";  // by another command that this one uses
     const SuspendCommand& command_;
-    const std::string door_;
+    const std::string door_, region_;
+    Qemu qemu_;
     const std::unique_ptr<SuspendReply> reply_ = std::make_unique<SuspendReply>();
     SetWriter set_;
     std::vector<SuspendRow> clients_;
@@ -312,15 +390,18 @@ int run(SuspendCommand& command) {
         command.folder = command.words.back();
         command.words.pop_back();
     }
-    std::string door;
+    std::string door, region = command.region;
     if (!command.words.empty()) {
         command.vm = command.words.front();
-        if (const auto its = named(command.vm); its != there.bridges.end()) door = its->door;
+        if (const auto its = named(command.vm); its != there.bridges.end()) {
+            door = its->door;
+            region = its->region;
+        }
         if (door.empty())
             return complain("suspend",
                             fmt::format("there is no VM with the name {}; `barcuda ps` shows the VMs", command.vm));
     }
-    return Suspension(command, door).run();
+    return Suspension(command, door, region).run();
 }
 
 }  // namespace
@@ -333,6 +414,10 @@ void add_suspend(App& app) {
     command.add_option("--region", options->region, "the bridge's, if no VM is named")
         .envname("BARCUDA_REGION")
         .capture_default_str();
+    const Option qmp = command.add_option("--qmp", options->qmp,
+                                          "also the guest itself: the socket of its QEMU's monitor (-qmp "
+                                          "unix:SOCKET,server=on,wait=off); QEMU ends, too");
+    command.add_option("--libvirt", options->domain, "the same for a domain of libvirt's").excludes(qmp);
     command.add_flag("--check", options->check, "only say which clients can be carried; they are paused for a moment");
     command.add_option("--within", options->within, "how long the GPU's work may take to end")
         .as_seconds()

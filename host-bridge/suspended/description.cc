@@ -29,6 +29,7 @@ Failure check(const Description& d) {
     for (const std::uint32_t channel : d.clients)
         if (channel >= BARCUDA_MAX_CHANNELS || !seen.insert(channel).second)
             return fmt::format("channel {} is named twice, or is none", channel);
+    if (!d.vm.empty() && d.vm != "running" && d.vm != "paused") return "its guest is neither running nor paused";
     std::vector<std::string> parts, names = d.names();
     parts.reserve(d.parts.size());
     for (const Description::Part& part : d.parts) parts.push_back(part.name);
@@ -54,6 +55,8 @@ std::vector<std::string> Description::names() const {
     std::vector<std::string> all{"books.zst", "region.zst"};
     for (const std::uint32_t channel : clients)
         for (const auto& of : {births_of, memory_of, code_of}) all.push_back(of(channel));
+    if (!vm.empty()) all.emplace_back(part_of_vm);
+    if (!domain.empty()) all.emplace_back(part_of_domain);
     return all;
 }
 
@@ -76,6 +79,8 @@ std::string text_of(const Description& d) {
               {"inode", d.inode},
               {"epoch", d.epoch},
               {"clients", d.clients},
+              {"vm", d.vm},
+              {"domain", d.domain},
               {"parts", Json::array()}};
     for (const Description::Part& part : d.parts)
         json["parts"].push_back({{"name", part.name}, {"bytes", part.bytes}, {"hash", part.hash}});
@@ -111,7 +116,9 @@ Failure parse(const std::string& text, Description& description, bool draft) {
                       .device = json.at("device"),
                       .inode = json.at("inode"),
                       .epoch = json.at("epoch"),
-                      .clients = json.at("clients")};
+                      .clients = json.at("clients"),
+                      .vm = json.at("vm"),
+                      .domain = json.at("domain")};
         for (const Json& part : json.at("parts"))
             d.parts.push_back({part.at("name"), part.at("bytes"), part.at("hash")});
         if (Failure failure = draft ? Failure() : check(d)) return failure;

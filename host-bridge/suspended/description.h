@@ -12,7 +12,7 @@
 namespace barcuda {
 
 struct Description {
-    static constexpr std::uint32_t right_format = 1;  // grows with every change
+    static constexpr std::uint32_t right_format = 2;  // grows with every change
 
     std::string build;     // of the bridge that was suspended
     std::string name;      // of the VM
@@ -29,6 +29,8 @@ struct Description {
     std::uint64_t device = 0, inode = 0;
     std::uint32_t epoch = 0;
     std::vector<std::uint32_t> clients{};  // channels
+    std::string vm{};      // what its guest did: running or paused; empty: QEMU's part was saved by other means
+    std::string domain{};  // of libvirt's; empty: QEMU was told by its own monitor
 
     struct Part {
         std::string name;         // in the folder
@@ -47,6 +49,9 @@ struct Description {
 std::string births_of(std::uint32_t channel);
 std::string memory_of(std::uint32_t channel);
 std::string code_of(std::uint32_t channel);
+// What QEMU has of the VM, without the region: its stream of a migration.
+constexpr const char* part_of_vm = "vm.zst";
+constexpr const char* part_of_domain = "domain.xml";  // as libvirt describes it
 
 // The kernel's boot_id: an inode's number means the same file only until the next boot.
 std::string this_boot();

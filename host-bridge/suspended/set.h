@@ -5,6 +5,8 @@
 //   region.zst   the region's bytes, in frames (frames.h)
 //   books.zst    the bridge's (bridge/ledger.h)
 //   client-N/    for the client of channel N: births, code, memory.zst
+//   vm.zst       the VM without the region, as QEMU has written it; not where QEMU was told by others
+//   domain.xml   libvirt's description of it, if it is a domain of libvirt's
 //
 // A set is the memory of a VM: only its user may read it. It is written beside its place (DIR.part), synced, and gets
 // its name last, so a set that has its name is whole. A reader believes nothing that has another owner, that others may

@@ -2,6 +2,7 @@
 """guest.py: a guest VM of the tests: how QEMU is called, by us or by libvirt, whether with KVM, the guest's console and serial ports, its
 program's streams, its end. tests/vm/run and the demo, which uses run, boot it; tests/vm/debian boots what `barcuda vm` makes."""
 import ctypes
+import json
 import os
 import pathlib
 import pwd
@@ -68,6 +69,59 @@ def accelerator():
     return ['-accel', 'tcg,thread=multi', '-cpu', EMULATED]
 
 
+class Carried:
+    """A root of a few files of this machine's, at their own paths, and of what they need."""
+
+    def __init__(self, root):
+        self.root = root
+        for name in ('bin', 'lib', 'lib64', 'sbin'):
+            if os.path.islink(f'/{name}'):
+                self.make_link(f'/{name}')
+        for folder in ('/proc', '/sys', '/dev', '/run', '/tmp', os.getcwd()):
+            pathlib.Path(f'{root}{folder}').mkdir(parents=True, exist_ok=True)
+        os.chmod(f'{root}/tmp', 0o1777)
+
+    def make_link(self, path):
+        target = pathlib.Path(f'{self.root}{path}')
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(os.readlink(path))
+
+    def add(self, path):
+        """A file, a folder's files, or a link and where it leads."""
+        place = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        if os.path.lexists(f'{self.root}{place}'):
+            return
+        if os.path.islink(place):
+            self.make_link(place)
+            self.add(os.path.join(os.path.dirname(place), os.readlink(place)))
+        elif os.path.isdir(place):
+            for name in os.listdir(place):
+                self.add(os.path.join(place, name))
+        else:
+            os.makedirs(os.path.dirname(f'{self.root}{place}'), exist_ok=True)
+            shutil.copy(place, f'{self.root}{place}')
+            needs = subprocess.run(['ldd', place], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
+            for needed in re.findall(r'(/\S+) \(0x', needs):
+                self.add(needed)
+
+
+def carried_root(a, made, log):
+    """An initramfs that has this root, too; the one that the guest was started with, if it goes on."""
+    if a.wake:
+        return f'{a.wake[1]}/initramfs'
+    carried = Carried(f'{log}/root/host')
+    for name in ('bash', BUILD / 'lib/libbarcuda.so', BUILD / 'lib/barcuda', *a.carry):
+        carried.add(str(name) if '/' in str(name) else shutil.which(name))
+    if a.transport == 'virtio-pmem':
+        carried.add(str(BUILD / 'bin/barcuda'))
+    with open(f'{log}/initramfs', 'wb') as out:
+        out.write((made / 'initramfs').read_bytes())
+        out.flush()
+        subprocess.run('find host | cpio -o -H newc --quiet --owner=0:0', shell=True, cwd=f'{log}/root', stdout=out, check=True)
+    shutil.rmtree(f'{log}/root')
+    return f'{log}/initramfs'
+
+
 # no_timer_check: on a busy host the emulated timer fails the kernel's test of it
 KERNEL = 'console=ttyS0 quiet panic=-1 mitigations=off no_timer_check '
 def bytes_of(size):
@@ -80,18 +134,20 @@ def qemu_command(a, region, ports, log):
     command += accelerator() + ['-smp', str(a.cpus), '-m', a.memory]
     if a.transport == 'virtio-pmem':  # room for the region, and for its alignment
         command[-1] += f',slots=1,maxmem={bytes_of(a.memory) + os.path.getsize(region) + bytes_of("1G")}'
-    command += ['-kernel', str(made / 'vmlinux'), '-initrd', str(made / 'initramfs'),
+    command += ['-kernel', str(made / 'vmlinux'), '-initrd', carried_root(a, made, log) if a.carry or a.wake else str(made / 'initramfs'),
                 '-append', KERNEL + a.kernel]
     command += ['-chardev', f'file,id=console,path={log}/console', '-serial', 'chardev:console']
     command += ['-qmp', f'unix:{log}/qmp,server=on,wait=off']
-    command += ['-virtfs', f'local,path={a.root_dir},mount_tag=host,security_model=none,readonly=on,multidevs=remap']
+    if not a.carry and not a.wake:
+        command += ['-virtfs', f'local,path={a.root_dir},mount_tag=host,security_model=none,readonly=on,multidevs=remap']
     if a.transport == 'doorbell':
         command += ['-chardev', f'socket,id=doorbell,path={log}/doorbell', '-device', 'ivshmem-doorbell,chardev=doorbell,vectors=1']
     else:
-        device = 'ivshmem-plain' if a.transport == 'plain' else 'virtio-pmem-pci'
+        device = ('ivshmem-plain,master=on' if a.carry or a.wake else 'ivshmem-plain') if a.transport == 'plain' else 'virtio-pmem-pci'
         command += ['-object', f'memory-backend-file,id=region,share=on,mem-path={region},size={os.path.getsize(region)}',
                     '-device', f'{device},memdev=region']
     command += ['-device', 'isa-debug-exit,iobase=0xf4,iosize=4', '-device', 'virtio-serial-pci']
+    command += ['-incoming', 'defer'] if a.wake else []
     for name, port in ports.items():
         command += ['-chardev', f'socket,id={name},fd={port.fileno()}', '-device', f'virtserialport,chardev={name},name={name}']
     return command
@@ -117,7 +173,7 @@ def name_of_vm(region):
 def told(a, region, log):
     """What an administrator is told to add to the domain, and whether to its devices."""
     command = [BUILD / 'bin/barcuda', 'vm-config', '--libvirt', name_of_vm(region), '--size', a.region_size]
-    command += {'doorbell': ['--doorbell', '--socket', f'{log}/doorbell'], 'plain': [],
+    command += {'doorbell': ['--doorbell', '--socket', f'{log}/doorbell'], 'plain': ['--suspend'] if a.carry else [],
                 'virtio-pmem': ['--virtio-pmem', '--memory', a.memory]}[a.transport]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout, a.transport != 'virtio-pmem'
 
@@ -130,14 +186,16 @@ def domain(a, region, log):
     features = ''.join(f"<feature policy='require' name='{f.removeprefix('+')}'/>" for f in features)
     kvm = has_kvm()
     element, in_devices = told(a, region, log)
+    initrd = carried_root(a, made, log) if a.carry else f'{made}/initramfs'
+    root = '' if a.carry else f"""<filesystem type='mount' accessmode='squash' multidevs='remap'><source dir={quoteattr(a.root_dir)}/>
+<target dir='host'/><readonly/></filesystem>"""
     return f"""<domain type='{'kvm' if kvm else 'qemu'}' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
 <name>{name_of_vm(region)}</name><memory unit='b'>{bytes_of(a.memory)}</memory><vcpu>{a.cpus}</vcpu>
-<os><type arch='x86_64' machine='q35'>hvm</type><kernel>{made}/vmlinux</kernel><initrd>{made}/initramfs</initrd>
+<os><type arch='x86_64' machine='q35'>hvm</type><kernel>{made}/vmlinux</kernel><initrd>{initrd}</initrd>
 <cmdline>{KERNEL}{a.kernel}</cmdline></os><features><acpi/></features>
 {"<cpu mode='host-passthrough'/>" if kvm else f"<cpu mode='custom' match='exact' check='none'><model fallback='allow'>{model}</model>{features}</cpu>"}
 <on_reboot>destroy</on_reboot><devices><serial type='file'><source path={quoteattr(f'{log}/console')}/></serial>
-<filesystem type='mount' accessmode='squash' multidevs='remap'><source dir={quoteattr(a.root_dir)}/><target dir='host'/><readonly/></filesystem>
-{channels}{element if in_devices else ''}</devices>{'' if in_devices else element}
+{root}{channels}{element if in_devices else ''}</devices>{'' if in_devices else element}
 <qemu:commandline><qemu:arg value='-device'/><qemu:arg value='isa-debug-exit,iobase=0xf4,iosize=4'/></qemu:commandline></domain>"""
 
 
@@ -146,9 +204,9 @@ def domain(a, region, log):
 class Output(threading.Thread):
     """Copies one stream of the guest's to ours, and counts."""
 
-    def __init__(self, port, fd):
+    def __init__(self, port, fd, count=0):
         super().__init__(daemon=True)
-        self.port, self.fd, self.count, self.grown = port, fd, 0, threading.Condition()
+        self.port, self.fd, self.count, self.grown = port, fd, count, threading.Condition()
         self.start()
 
     def run(self):
@@ -205,19 +263,24 @@ PORTS = ('job', 'stdin', 'stdout', 'stderr')
 
 
 class Guest:
-    """A guest that boots when it is made. `ports`: our ends of its serial ports, of which one takes a job and the others are its streams."""
+    """A guest that boots when it is made. `ports`: our ends of its serial ports, of which one takes a job and the others are its streams.
+    `before`: how much it has said to an earlier run."""
+    before = {}
 
     def run(self, job, timeout):
-        """Runs a program with this process's streams: its status, or None if the guest ended without one. The guest ends with it."""
-        outputs = [Output(self.ports['stdout'], 1), Output(self.ports['stderr'], 2)]
+        """Runs a program with this process's streams: its status, or None if the guest ended without one. The guest ends with it.
+        Without a job the guest has one already."""
+        outputs = [Output(self.ports[name], fd, self.before.get(name, 0)) for fd, name in ((1, 'stdout'), (2, 'stderr'))]
         threading.Thread(target=copy_in, args=(0, self.ports['stdin']), daemon=True).start()
         try:
-            self.ports['job'].sendall(job)
+            if job:
+                self.ports['job'].sendall(job)
             answer = Answer(self.ports['job'], outputs)
             self.wait(timeout)
             answer.join(10)
             return answer.status
         finally:
+            pathlib.Path(self.log, 'said').write_text(json.dumps({'stdout': outputs[0].count, 'stderr': outputs[1].count}))
             if self.poll() is None:
                 self.kill()
                 self.wait()
@@ -227,7 +290,9 @@ class Machine(Guest):
     """A QEMU process of ours. It ends with this process."""
 
     def __init__(self, a, region, log):
-        self.ports, theirs = {}, {}
+        self.ports, theirs, self.log = {}, {}, log
+        if a.wake:
+            self.before = json.loads(pathlib.Path(a.wake[1], 'said').read_text())
         for name in PORTS:
             self.ports[name], theirs[name] = socket.socketpair()
         with open(f'{log}/qemu', 'wb') as out:
@@ -242,20 +307,29 @@ class Domain(Guest):
     """A domain of this machine's libvirt."""
 
     def __init__(self, a, region, log):
-        self.name, self.listeners = name_of_vm(region), {}
+        self.name, self.listeners, self.log = name_of_vm(region), {}, log
+        if a.wake:
+            self.before = json.loads(pathlib.Path(a.wake[1], 'said').read_text())
         for name in PORTS:
             listener = self.listeners[name] = socket.socket(socket.AF_UNIX)
-            listener.bind(f'{log}/{name}')
-            os.chmod(f'{log}/{name}', 0o777)
+            path = pathlib.Path(a.wake[1] if a.wake else log, name)
+            path.unlink(missing_ok=True)
+            listener.bind(str(path))
+            os.chmod(path, 0o777)
             listener.listen()
         os.chmod(log, 0o711)
+        if a.wake:  # `barcuda wake` starts it
+            return
         file = pathlib.Path(log, 'domain.xml')
         file.write_text(domain(a, region, log))
         with open(f'{log}/qemu', 'wb') as out:
             if subprocess.run(VIRSH + ['create', file], stdout=out, stderr=out).returncode:
                 show_log(log, 'qemu')
                 raise Failure('libvirt does not start the domain')
+
+    def run(self, job, timeout):
         self.ports = {name: listener.accept()[0] for name, listener in self.listeners.items()}
+        return super().run(job, timeout)
 
     def poll(self):
         """None: it runs."""

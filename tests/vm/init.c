@@ -2,6 +2,7 @@
 /* init.c: the guest's first and only service. It boots the guest's user space, runs one program and ends the machine.
  *
  * The root is the host's, over 9p, read-only, under a layer in RAM: every program of the host is there at its own path.
+ * Or it came with the initramfs, in /host: then QEMU can save the guest.
  * Four virtio ports connect us with tests/vm/run on the host: "job" says what to run and takes the answer, the other
  * three are the program's standard streams, so that nothing the kernel prints can mix with them.
  *
@@ -160,7 +161,7 @@ static void make_root(void) {
     mount_at("tmpfs", "ram", "/rw", 0, "mode=755,size=75%");
     mkdir("/rw/upper", 0755);
     mkdir("/rw/work", 0755);
-    mount_at("9p", "host", "/host", MS_RDONLY, "trans=virtio,version=9p2000.L,cache=loose,msize=512000");
+    if (access("/host", F_OK)) mount_at("9p", "host", "/host", MS_RDONLY, "trans=virtio,version=9p2000.L,cache=loose,msize=512000");
     mount_at("overlay", "root", "/root", 0, "lowerdir=/host,upperdir=/rw/upper,workdir=/rw/work");
     mount_at("proc", "proc", "/root/proc", 0, NULL);
     mount_at("sysfs", "sys", "/root/sys", 0, NULL);

@@ -17,17 +17,35 @@ class Shell:
     TO_THE_BAR = "bar=$(ls -d /sys/bus/pci/devices/*/uio | head -n 1)/../resource2_wc; bar=$(realpath $bar); /sbin/rmmod uio_barcuda"
 
     def __init__(self, folder, door, *options):
-        self.vm = Program(folder, "vm", [TOP / "tests/vm/run", "--keep-log", "--transport", door, "--device", DEVICE, "--timeout", 1500, *options,
-                                         "--", "bash", "-c", "mkfifo /tmp/line; exec 8<&0 9<> /tmp/line; echo booted; "
-                                         'while read -r command <&8; do eval "$command"; done'],
-                          env={"TMPDIR": folder, "BARCUDA_BUILD": str(BUILD), "BARCUDA_LOG": "info"}, stdin=subprocess.PIPE)
-        self.folder, self.times = folder, 0
+        self.folder, self.door, self.options, self.times, self.logs = folder, door, options, 0, []
+        self.start("vm", *options, "--", "bash", "-c", "mkfifo /tmp/line; exec 8<&0 9<> /tmp/line; echo booted; "
+                   'while read -r command <&8; do eval "$command"; done')
+
+    def start(self, name, *options):
+        self.vm = Program(self.folder, name, [TOP / "tests/vm/run", "--keep-log", "--transport", self.door, "--device", DEVICE, "--timeout", 1500,
+                                              *options], env={"TMPDIR": self.folder, "BARCUDA_BUILD": str(BUILD), "BARCUDA_LOG": "info"},
+                          stdin=subprocess.PIPE)
+
+    def find_log(self):
+        [self.log] = set(self.folder.glob("barcuda-vm.*")) - set(self.logs)
+        self.logs.append(self.log)
 
     def boot(self):
         self.says("booted")
-        [self.log] = self.folder.glob("barcuda-vm.*")
+        self.find_log()
         self.region = re.search(r"region (\S+) of \d+ MiB", self.bridge_log)[1]
         return self
+
+    def wake(self, folder):
+        """The guest goes on, in another QEMU under another bridge, with what `barcuda suspend` has written to the folder."""
+        self.start(f"woken{len(self.logs)}", *self.options, "--wake", folder, self.log)
+        until(lambda: len(list(self.folder.glob("barcuda-vm.*"))) > len(self.logs) or not self.vm.runs(), "it starts")
+        self.find_log()
+
+        def goes_on():
+            assert self.vm.runs(), f"it did not wake: {self.vm}\n{self.bridge_log}"
+            return "the guest goes on" in self.bridge_log
+        until(goes_on, lambda: f"it goes on: {self.vm}\n{self.bridge_log}", PATIENCE)
 
     def says(self, pattern, count=1):
         def found():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.flat import BARCUDA, BUILD, IS_ROOT, RUN, need, run, succeed, until
+from e2e.flat import BARCUDA, BUILD, RUN, need, succeed
 from vm.shell import Shell
 
 STOPPED = float(os.environ.get("STOPPED", "0"))
@@ -102,27 +102,6 @@ def test_at_the_door_of_virtio_pmem(guest):
     if STOPPED:
         is_stopped(guest, 2, STOPPED)
     guest.end()
-
-
-@pytest.fixture
-def virsh():
-    """Libvirt's own program; on a machine without systemd its daemons run while the test does."""
-    need("qemu-system-x86_64", "virsh", "libvirtd", "virtlogd")
-    if not IS_ROOT:
-        pytest.skip("only root starts domains of qemu:///system")
-
-    def tell(*words):
-        return run("virsh", "--quiet", "--connect", "qemu:///system", *words)
-    started = []
-    if tell("version").status != 0:
-        for daemon in ("virtlogd", "libvirtd"):
-            if run("pgrep", "-x", daemon).status != 0:
-                succeed(daemon, "-d")
-                started.insert(0, daemon)
-        until(lambda: tell("version").status == 0, "libvirt answers")
-    yield lambda *words: succeed("virsh", "--quiet", "--connect", "qemu:///system", *words)
-    for daemon in started:
-        os.kill(int(Path(f"/run/{daemon}.pid").read_text()), 15)
 
 
 def test_a_domain_of_libvirts_is_suspended_and_resumed(guest, virsh):

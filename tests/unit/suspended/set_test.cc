@@ -39,6 +39,8 @@ Description example() {
     d.base = 0x600000000000;
     d.size = 1 << 28;
     d.clients = {0, 12};
+    d.vm = "running";
+    d.domain = "vm1";
     return d;
 }
 
@@ -85,7 +87,7 @@ TEST_F(SetTest, ComesBackAsItWasWritten) {
     Description expected = example();
     expected.parts = reader.description().parts;
     EXPECT_EQ(reader.description(), expected);
-    EXPECT_EQ(expected.parts.size(), 8U);
+    EXPECT_EQ(expected.parts.size(), 10U);
     char bytes[100] = {};
     EXPECT_GT(pread(reader.part("client-12/births").fd(), bytes, sizeof bytes, 0), 0);
     EXPECT_STREQ(bytes, "the bytes of client-12/births");
@@ -171,9 +173,9 @@ TEST_F(SetTest, OfWhichAPartWasCutOrHasGrownIsRefused) {
 TEST_F(SetTest, OfAnotherFormatNamesBothAndTheBuild) {
     make();
     std::string json = text(set / "set.json");
-    json.replace(json.find("\"format\": 1"), 11, "\"format\": 9");
+    json.replace(json.find("\"format\": 2"), 11, "\"format\": 9");
     put(set / "set.json", json);
-    EXPECT_THAT(refusal(), HasSubstr("its format has number 9, this build's 1: use a build of barcuda 1.2.3"));
+    EXPECT_THAT(refusal(), HasSubstr("its format has number 9, this build's 2: use a build of barcuda 1.2.3"));
 }
 
 TEST_F(SetTest, ThatOthersMayHaveMadeIsRefused) {

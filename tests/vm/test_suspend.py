@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A guest that is suspended with its clients by one command, when QEMU, the bridge and all workers have ended and the region is gone, and goes
+on in another QEMU, with right results; and what QEMU or the disk refuses, after which the guest runs as before."""
+import hashlib
+import resource
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from e2e.flat import BARCUDA, BUILD, RUN, need, run, succeed
+from vm.shell import PATIENCE, Shell
+
+TRAINS, HOLDS = BUILD / "e2e/trains", BUILD / "e2e/pauses"
+# As little as a guest may have: all of it goes to the disk and back.
+SMALL = ["--memory", "512M", "--region-size", "1G", "--option=--device-memory=blocks"]
+TOOLS = ["mkfifo", "sleep", "grep", "tail", "md5sum", "cat"]
+
+
+@pytest.fixture
+def folder():
+    """Where regions and sets are."""
+    need("qemu-system-x86_64", "cpio")
+    made = Path(tempfile.mkdtemp(prefix="barcuda-test-", dir="/dev/shm"))
+    made.chmod(0o711)  # for libvirt's QEMU
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+    Path(f"{made}.region").unlink(missing_ok=True)
+
+
+@pytest.fixture
+def boot(folder):
+    made = []
+
+    def boot(door, *options):
+        carried = [word for file in (*TOOLS, TRAINS, HOLDS) for word in ("--carry", file)]
+        made.append(Shell(folder, door, "--region", f"{folder}.region", *SMALL, *carried, *options))
+        return made[-1].boot()
+    yield boot
+    for each in made:
+        each.vm.kill(15)
+
+
+def begin(guest):
+    """A training, which goes on until it is told, and a program that holds memory."""
+    guest.does("mkfifo /tmp/end /tmp/held; exec 6<> /tmp/held 7<> /tmp/end")
+    guest.does(f"{TRAINS} until=line < /tmp/end > /tmp/trained 6<&- 7<&- 8<&- & trains=$!")
+    guest.does(f"{HOLDS} hold 4 < /tmp/held > /tmp/holds 6<&- 7<&- 8<&- & holds=$!")
+    guest.does("until grep -q '^step 1:' /tmp/trained && grep -q running /tmp/holds; do sleep 0.1; done")
+
+
+def trains_on(guest):
+    before = int(guest.does("grep -c '^step' /tmp/trained").split()[0])
+    guest.does(f"until [ $(grep -c '^step' /tmp/trained) -gt {before} ]; do sleep 0.1; done")
+
+
+def ends_well(guest):
+    trains_on(guest)
+    guest.does("echo >&6; wait $holds && grep -q right /tmp/holds")
+    guest.does("echo >&7; wait $trains")
+    steps, trained = guest.does("grep -c '^step' /tmp/trained; md5sum < /tmp/trained").split()[:2]
+    assert hashlib.md5(succeed(*RUN, TRAINS, f"steps={steps}").encode()).hexdigest() == trained, guest.does("cat /tmp/trained")
+    guest.end()
+
+
+def suspend(guest, folder, *options, **how):
+    return run(BARCUDA, "suspend", "--region", guest.region, folder, *options, patience=PATIENCE, **how)
+
+
+def is_refused(guest, folder, why, *options, **how):
+    """The command says why, leaves no folder, and the guest's programs go on."""
+    ran = suspend(guest, folder, *options, **how)
+    assert ran.status == 1 and why in ran.said, f"{ran}\n{guest.bridge_log}"
+    assert not list(folder.parent.glob(f"{folder.name}*"))
+    trains_on(guest)
+
+
+def with_small_files():
+    """Writes beyond so many bytes of a file fail, as on a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (12 << 20, 12 << 20))
+
+
+@pytest.mark.parametrize("door", ["plain", "virtio-pmem"])
+def test_a_guest_is_suspended_with_its_clients_and_goes_on(boot, folder, door):
+    guest, suspended = boot(door), folder / "set"
+    begin(guest)
+    is_refused(guest, suspended, "vm.zst: File too large", "--qmp", guest.log / "qmp", preexec_fn=with_small_files)
+    ran = suspend(guest, suspended, "--qmp", guest.log / "qmp")
+    assert ran.status == 0, f"{ran}\n{guest.bridge_log}"
+    guest.vm.wait()
+    assert not guest.complaints()
+    Path(guest.region).unlink()
+    guest.wake(suspended)
+    ends_well(guest)
+
+
+def test_a_domain_of_libvirts_is_suspended_and_goes_on(boot, folder, virsh):
+    guest, suspended = boot("plain", "--libvirt"), folder / "set"
+    name = Path(guest.region).name.removeprefix("barcuda-")
+    begin(guest)
+    ran = suspend(guest, suspended, "--libvirt", name)
+    assert ran.status == 0, f"{ran}\n{guest.bridge_log}"
+    guest.vm.wait()
+    assert name not in virsh("list", "--all")
+    Path(guest.region).unlink()
+    guest.wake(suspended)
+    assert "running" in virsh("domstate", name)
+    ends_well(guest)
+
+
+def test_what_is_not_the_vm_or_cannot_be_saved_is_refused(boot, folder):
+    guest, suspended = boot("doorbell"), folder / "set"
+    begin(guest)
+    is_refused(guest, suspended, "ivshmem-doorbell, which QEMU cannot save", "--qmp", guest.log / "qmp")
+    is_refused(guest, suspended, "No such file or directory; QEMU listens there with", "--qmp", folder / "nothing")
+    ends_well(guest)
