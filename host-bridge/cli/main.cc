@@ -35,6 +35,7 @@ constexpr AddCommand* commands[] = {
     add_upgrade,
     add_suspend,
     add_wake,
+    add_hand_over,
     // guests and VMs
     add_guest,
     add_vm,

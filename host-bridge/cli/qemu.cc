@@ -19,6 +19,7 @@
 
 #include "base/cli/exit_status.h"
 #include "base/cli/installation.h"
+#include "host-bridge/suspended/vm_stream.h"
 #include "host-bridge/watch/text.h"
 
 namespace barcuda {
@@ -75,6 +76,7 @@ Failure virsh(const std::vector<std::string>& arguments, std::string& said, int 
 struct Qemu::Talk {
     File socket;
     std::string domain, unread;
+    std::int64_t stopped = 0, went_on = 0;  // microseconds
 
     // One line of QEMU's.
     Failure receive(std::string& line) {
@@ -103,7 +105,16 @@ struct Qemu::Talk {
             if (Failure e = receive(said)) return e;
             const Json answer = Json::parse(said);
             if (answer.contains("return") || answer.contains("error")) return result_of(answer, result);
-        }  // other lines are events
+            hear(answer);
+        }
+    }
+
+    void hear(const Json& event) {
+        const std::string name = event.value("event", "");
+        const Json time = event.value("timestamp", Json::object());
+        const std::int64_t at = time.value("seconds", std::int64_t{0}) * 1'000'000 + time.value("microseconds", 0);
+        if (name == "STOP") stopped = at;
+        if (name == "RESUME") went_on = at;
     }
 
     Failure by_virsh(const std::string& line, int fd, Json& result) const {
@@ -241,17 +252,30 @@ Failure Qemu::ignore_shared(bool yes) {
     return {};
 }
 
-Failure Qemu::stop() {
+std::int64_t Qemu::stopped_at() const { return talk_->stopped; }
+std::int64_t Qemu::went_on_at() const { return talk_->went_on; }
+
+Failure Qemu::look_at_state() {
     if (Failure e = talk_->look("query-status", "status", state_)) return e;
-    if (state_ != "running" && state_ != "paused")
-        return fmt::format("the guest is neither running nor paused, but '{}'", watch::printable(state_));
+    if (state_ == "running" || state_ == "paused") return {};
+    return fmt::format("the guest is neither running nor paused, but '{}'", watch::printable(state_));
+}
+
+Failure Qemu::stop_late() {
+    if (Failure e = look_at_state()) return e;
+    stopped_ = true;
+    return {};
+}
+
+Failure Qemu::stop() {
+    if (Failure e = look_at_state()) return e;
     stopped_ = true;
     return talk_->guest("stop", "suspend");
 }
 
-Failure Qemu::save(const File& to) {
+Failure Qemu::begin_to_save(const File& to) {
     if (Failure e = ignore_shared(true)) return e;
-    // The guest stands still: there is nothing to spare for it.
+    // The sooner it is over, the sooner the guest goes on.
     if (Failure e = talk_->tell("migrate-set-parameters", {{"max-bandwidth", std::int64_t{1} << 40}})) return e;
     if (Failure e = talk_->give(to.fd())) return e;
     const Failure e = talk_->tell("migrate", {{"uri", fmt::format("fd:{}", name_of_pipe)}});
@@ -269,7 +293,39 @@ Failure Qemu::migrated(const char* what) {
     }
 }
 
-Failure Qemu::saved() { return migrated("saved"); }
+Failure Qemu::save(const Sink& to) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return strerror(errno);
+    const File from(ends[0]);
+    {
+        const File its(ends[1]);
+        if (Failure e = begin_to_save(its)) return e;
+    }
+    std::vector<std::byte> begun, piece(1 << 20);
+    bool passed = false;
+    const auto pass_on = [&]() -> Failure {
+        unsigned found = 0;
+        passed = true;
+        if (Failure e = forget_addresses(begun, memories_, size_, found)) return e;
+        return to(begun);
+    };
+    for (;;) {
+        const ssize_t n = read(from.fd(), piece.data(), piece.size());
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return strerror(errno);
+        if (n == 0) break;
+        const auto bytes = std::span(piece).first(static_cast<std::size_t>(n));
+        Failure e;
+        if (passed) e = to(bytes);
+        else {
+            begun.insert(begun.end(), bytes.begin(), bytes.end());
+            if (begun.size() >= vm_stream_beginning) e = pass_on();
+        }
+        if (e) return e;
+    }
+    if (Failure e = migrated("saved")) return e;
+    return passed ? Failure() : pass_on();
+}
 
 Failure Qemu::go_on() {
     if (!stopped_) return {};
@@ -294,15 +350,17 @@ Failure Qemu::load(const File& from) {
     std::string status;
     if (Failure e = talk_->look("query-status", "status", status)) return e;
     if (status != "inmigrate") return "QEMU does not wait for a guest: start it with -incoming defer";
+    if (Failure e = talk_->tell("stop")) return e;  // a guest that ran would go on by itself
     if (Failure e = ignore_shared(true)) return e;
     if (Failure e = talk_->give(from.fd())) return e;
     return talk_->tell("migrate-incoming", {{"uri", fmt::format("fd:{}", name_of_pipe)}});
 }
 
-Failure Qemu::loaded(const std::string& state) {
+Failure Qemu::loaded() {
     if (Failure e = migrated("read")) return e;
-    if (Failure e = ignore_shared(false)) return e;
-    return state == "running" ? talk_->guest("cont", "resume") : Failure();
+    return ignore_shared(false);
 }
+
+Failure Qemu::run(const std::string& state) { return state == "running" ? talk_->guest("cont", "resume") : Failure(); }
 
 }  // namespace barcuda

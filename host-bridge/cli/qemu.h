@@ -3,8 +3,11 @@
 // suspend` and `barcuda wake` do with the machine itself. The region is never in what QEMU saves: QEMU sees no write of
 // a GPU or of a worker.
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,13 +39,11 @@ class Qemu {
     // The guest stands still from now on.
     Failure stop();
     const std::string& state() const { return state_; }  // before that: running or paused
-    // QEMU begins to write the machine to this pipe, or socket, and closes it at the end.
-    Failure save(const File& to);
-    // After that: whether all was written.
-    Failure saved();
-    // For the stream's blocks (suspended/vm_stream.h).
-    const std::vector<std::string>& memories() const { return memories_; }
-    std::uint64_t size() const { return size_; }
+    // The guest runs until QEMU has written nearly all of it, and then stands still.
+    Failure stop_late();
+    // QEMU writes the machine, as the QEMU that reads it must have it (suspended/vm_stream.h).
+    using Sink = std::function<Failure(std::span<const std::byte>)>;
+    Failure save(const Sink& to);
     // It is as it was before `stop`.
     Failure go_on();
     // The machine's end: all of it was saved.
@@ -51,11 +52,19 @@ class Qemu {
     // ---- to wake it
     // QEMU, which was started with `-incoming defer`, begins to read the machine.
     Failure load(const File& from);
-    // After that: whether all was read. `state`: which the guest is to have.
-    Failure loaded(const std::string& state);
+    // After that: whether all was read. The guest stands still.
+    Failure loaded();
+    // `state`: which the guest is to have.
+    Failure run(const std::string& state);
+
+    // When the guest stopped or went on last, as this QEMU said: microseconds, 0: not yet.
+    std::int64_t stopped_at() const;
+    std::int64_t went_on_at() const;
 
   private:
     struct Talk;
+    Failure look_at_state();
+    Failure begin_to_save(const File& to);
     Failure migrated(const char* what);
     Failure ignore_shared(bool yes);
 

@@ -3,7 +3,6 @@
 // bridge ends. With --check: only whether that is possible. Each step is asked of the bridge (between/suspend_link.h);
 // whatever fails before the last one, the clients run on as before. With --qmp or --libvirt QEMU stops the guest before
 // the first byte is written, writes its own part, and ends last; or the guest goes on, too.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -32,7 +31,6 @@
 #include "host-bridge/cli/vm_parts.h"
 #include "host-bridge/suspended/frames.h"
 #include "host-bridge/suspended/set.h"
-#include "host-bridge/suspended/vm_stream.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/text.h"
 
@@ -269,32 +267,11 @@ class Suspension {
         return set_.finish(part_of_domain, file, text.size(), digest);
     }
 
-    // QEMU writes the rest of the VM into a pipe.
     Failure save_vm(FrameWriter& to) {
-        int ends[2];
-        if (pipe2(ends, O_CLOEXEC) != 0) return strerror(errno);
-        const File from(ends[0]);
-        {
-            const File qemus(ends[1]);
-            if (Failure e = qemu_.save(qemus)) return e;
-        }
-        std::vector<std::byte> begun;
-        unsigned found = 0;
-        const auto pass_on = [&]() -> Failure {
-            if (Failure e = forget_addresses(begun, qemu_.memories(), qemu_.size(), found)) return e;
-            return to.add(begun);
-        };
-        bool passed = false;
-        Failure failure = drain(from, most_memory, [&](std::span<const std::byte> piece) -> Failure {
+        return qemu_.save([&to](std::span<const std::byte> piece) -> Failure {
             if (Failure e = interrupted()) return e;
-            if (passed) return to.add(piece);
-            begun.insert(begun.end(), piece.begin(), piece.end());
-            passed = begun.size() >= vm_stream_beginning;
-            return passed ? pass_on() : Failure();
+            return to.add(piece);
         });
-        if (failure) return failure;
-        if (Failure e = qemu_.saved()) return e;
-        return passed ? Failure() : pass_on();
     }
 
     Failure frames(const std::string& name, const std::function<Failure(FrameWriter&)>& fill) {

@@ -79,9 +79,9 @@ Failure load(const Guest& guest) {
             }
         }
     });
-    Failure e = qemu.loaded(guest.state);
+    Failure e = qemu.loaded();
     writes.join();
-    if (!broken && !e) return {};
+    if (!broken && !e) return qemu.run(guest.state);
     return give_up(guest, qemu, broken ? broken : e);
 }
 

@@ -8,7 +8,7 @@
 namespace barcuda {
 namespace {
 
-// QEMU's numbers: migration/savevm.c, migration/ram.c.
+// QEMU's numbers.
 constexpr std::string_view magic("QEVM\0\0\0\3", 8), ram("\3ram\0\0\0\0\0\0\0\4", 12);
 constexpr std::byte section_start{1};
 constexpr std::size_t section_head = 5;              // its kind, and its number

@@ -107,8 +107,9 @@ class Carried:
 
 def carried_root(a, made, log):
     """An initramfs that has this root, too; the one that the guest was started with, if it goes on."""
-    if a.wake:
-        return f'{a.wake[1]}/initramfs'
+    if a.after:
+        os.link(f'{a.after}/initramfs', f'{log}/initramfs')
+        return f'{log}/initramfs'
     carried = Carried(f'{log}/root/host')
     for name in ('bash', BUILD / 'lib/libbarcuda.so', BUILD / 'lib/barcuda', *a.carry):
         carried.add(str(name) if '/' in str(name) else shutil.which(name))
@@ -134,20 +135,20 @@ def qemu_command(a, region, ports, log):
     command += accelerator() + ['-smp', str(a.cpus), '-m', a.memory]
     if a.transport == 'virtio-pmem':  # room for the region, and for its alignment
         command[-1] += f',slots=1,maxmem={bytes_of(a.memory) + os.path.getsize(region) + bytes_of("1G")}'
-    command += ['-kernel', str(made / 'vmlinux'), '-initrd', carried_root(a, made, log) if a.carry or a.wake else str(made / 'initramfs'),
+    command += ['-kernel', str(made / 'vmlinux'), '-initrd', carried_root(a, made, log) if a.carry or a.after else str(made / 'initramfs'),
                 '-append', KERNEL + a.kernel]
     command += ['-chardev', f'file,id=console,path={log}/console', '-serial', 'chardev:console']
     command += ['-qmp', f'unix:{log}/qmp,server=on,wait=off']
-    if not a.carry and not a.wake:
+    if not a.carry and not a.after:
         command += ['-virtfs', f'local,path={a.root_dir},mount_tag=host,security_model=none,readonly=on,multidevs=remap']
     if a.transport == 'doorbell':
         command += ['-chardev', f'socket,id=doorbell,path={log}/doorbell', '-device', 'ivshmem-doorbell,chardev=doorbell,vectors=1']
     else:
-        device = ('ivshmem-plain,master=on' if a.carry or a.wake else 'ivshmem-plain') if a.transport == 'plain' else 'virtio-pmem-pci'
+        device = ('ivshmem-plain,master=on' if a.carry or a.after else 'ivshmem-plain') if a.transport == 'plain' else 'virtio-pmem-pci'
         command += ['-object', f'memory-backend-file,id=region,share=on,mem-path={region},size={os.path.getsize(region)}',
                     '-device', f'{device},memdev=region']
     command += ['-device', 'isa-debug-exit,iobase=0xf4,iosize=4', '-device', 'virtio-serial-pci']
-    command += ['-incoming', 'defer'] if a.wake else []
+    command += ['-incoming', 'defer'] if a.after else []
     for name, port in ports.items():
         command += ['-chardev', f'socket,id={name},fd={port.fileno()}', '-device', f'virtserialport,chardev={name},name={name}']
     return command
@@ -204,9 +205,9 @@ def domain(a, region, log):
 class Output(threading.Thread):
     """Copies one stream of the guest's to ours, and counts."""
 
-    def __init__(self, port, fd, count=0):
+    def __init__(self, port, fd):
         super().__init__(daemon=True)
-        self.port, self.fd, self.count, self.grown = port, fd, count, threading.Condition()
+        self.port, self.fd, self.count, self.grown = port, fd, 0, threading.Condition()
         self.start()
 
     def run(self):
@@ -229,11 +230,11 @@ class Output(threading.Thread):
 
 
 class Answer(threading.Thread):
-    """Waits for the guest's status, and tells it when all of its output has arrived: then it may end."""
+    """Waits for the guest's status, and tells it when all of its output has arrived: then it may end. `before`: how much of it has not come to us."""
 
-    def __init__(self, port, outputs):
+    def __init__(self, port, outputs, before):
         super().__init__(daemon=True)
-        self.port, self.outputs, self.status = port, outputs, None
+        self.port, self.outputs, self.before, self.status = port, outputs, before, None
         self.start()
 
     def run(self):
@@ -242,8 +243,8 @@ class Answer(threading.Thread):
         except ConnectionResetError:
             return  # the guest ended before it took its job
         if match := re.fullmatch(rb'status (\d+) (\d+) (\d+)\n', line):
-            for output, count in zip(self.outputs, match.groups()[1:]):
-                output.wait_for(int(count))
+            for output, count, before in zip(self.outputs, match.groups()[1:], self.before()):
+                output.wait_for(int(count) - before)
             self.status = int(match[1])
             self.port.sendall(b'\n')
 
@@ -264,23 +265,25 @@ PORTS = ('job', 'stdin', 'stdout', 'stderr')
 
 class Guest:
     """A guest that boots when it is made. `ports`: our ends of its serial ports, of which one takes a job and the others are its streams.
-    `before`: how much it has said to an earlier run."""
-    before = {}
+    `log`: where it leaves how much it has said; `after`: where an earlier run of this guest has."""
+
+    def before(self):
+        return json.loads(pathlib.Path(self.after, 'said').read_text()) if self.after else [0, 0]
 
     def run(self, job, timeout):
         """Runs a program with this process's streams: its status, or None if the guest ended without one. The guest ends with it.
         Without a job the guest has one already."""
-        outputs = [Output(self.ports[name], fd, self.before.get(name, 0)) for fd, name in ((1, 'stdout'), (2, 'stderr'))]
+        outputs = [Output(self.ports['stdout'], 1), Output(self.ports['stderr'], 2)]
         threading.Thread(target=copy_in, args=(0, self.ports['stdin']), daemon=True).start()
         try:
             if job:
                 self.ports['job'].sendall(job)
-            answer = Answer(self.ports['job'], outputs)
+            answer = Answer(self.ports['job'], outputs, self.before)
             self.wait(timeout)
             answer.join(10)
             return answer.status
         finally:
-            pathlib.Path(self.log, 'said').write_text(json.dumps({'stdout': outputs[0].count, 'stderr': outputs[1].count}))
+            pathlib.Path(self.log, 'said').write_text(json.dumps([output.count + before for output, before in zip(outputs, self.before())]))
             if self.poll() is None:
                 self.kill()
                 self.wait()
@@ -290,9 +293,7 @@ class Machine(Guest):
     """A QEMU process of ours. It ends with this process."""
 
     def __init__(self, a, region, log):
-        self.ports, theirs, self.log = {}, {}, log
-        if a.wake:
-            self.before = json.loads(pathlib.Path(a.wake[1], 'said').read_text())
+        self.ports, theirs, self.log, self.after = {}, {}, log, a.after
         for name in PORTS:
             self.ports[name], theirs[name] = socket.socketpair()
         with open(f'{log}/qemu', 'wb') as out:
@@ -307,18 +308,16 @@ class Domain(Guest):
     """A domain of this machine's libvirt."""
 
     def __init__(self, a, region, log):
-        self.name, self.listeners, self.log = name_of_vm(region), {}, log
-        if a.wake:
-            self.before = json.loads(pathlib.Path(a.wake[1], 'said').read_text())
+        self.name, self.listeners, self.log, self.after = name_of_vm(region), {}, log, a.after
         for name in PORTS:
             listener = self.listeners[name] = socket.socket(socket.AF_UNIX)
-            path = pathlib.Path(a.wake[1] if a.wake else log, name)
+            path = pathlib.Path(a.after or log, name)
             path.unlink(missing_ok=True)
             listener.bind(str(path))
             os.chmod(path, 0o777)
             listener.listen()
         os.chmod(log, 0o711)
-        if a.wake:  # `barcuda wake` starts it
+        if a.after:  # `barcuda wake` starts it
             return
         file = pathlib.Path(log, 'domain.xml')
         file.write_text(domain(a, region, log))

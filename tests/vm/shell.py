@@ -36,16 +36,30 @@ class Shell:
         self.region = re.search(r"region (\S+) of \d+ MiB", self.bridge_log)[1]
         return self
 
-    def wake(self, folder):
-        """The guest goes on, in another QEMU under another bridge, with what `barcuda suspend` has written to the folder."""
-        self.start(f"woken{len(self.logs)}", *self.options, "--wake", folder, self.log)
+    def go_on(self, *options):
+        """Another QEMU, which waits for this guest."""
+        self.start(f"after{len(self.logs)}", *self.options, "--after", self.log, *options)
         until(lambda: len(list(self.folder.glob("barcuda-vm.*"))) > len(self.logs) or not self.vm.runs(), "it starts")
         self.find_log()
+
+    def wake(self, folder):
+        """The guest goes on, in another QEMU under another bridge, with what `barcuda suspend` has written to the folder."""
+        self.go_on("--wake", folder)
 
         def goes_on():
             assert self.vm.runs(), f"it did not wake: {self.vm}\n{self.bridge_log}"
             return "the guest goes on" in self.bridge_log
         until(goes_on, lambda: f"it goes on: {self.vm}\n{self.bridge_log}", PATIENCE)
+
+    def hand_over(self):
+        """The guest goes on in another QEMU under the same bridge: what the command says."""
+        qemu, first = self.log / "qmp", self.vm
+        self.go_on()
+        until(lambda: (self.log / "qmp").exists() or not self.vm.runs(), lambda: f"QEMU waits: {self.vm}")
+        ran = self.ask("hand-over", "--qmp", qemu, "--to", self.log / "qmp")
+        assert ran.status == 0, f"{ran}\n{self.vm}\n{self.bridge_log}"
+        first.wait()
+        return ran.out
 
     def says(self, pattern, count=1):
         def found():

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A guest that is suspended with its clients by one command, when QEMU, the bridge and all workers have ended and the region is gone, and goes
-on in another QEMU, with right results; and what QEMU or the disk refuses, after which the guest runs as before."""
+on in another QEMU, with right results; and what QEMU or the disk refuses, after which the guest runs as before. And a guest that goes from QEMU
+to QEMU while its bridge serves.
+
+By hand: MOVES=20 moves it so many times, and at each of these doors."""
 import hashlib
+import os
+import re
 import resource
 import shutil
 import signal
@@ -10,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.flat import BARCUDA, BUILD, RUN, need, run, succeed
+from e2e.flat import BARCUDA, BRIDGE, BUILD, DEVICE, RUN, Program, need, run, succeed, until
 from vm.shell import PATIENCE, Shell
 
 TRAINS, HOLDS = BUILD / "e2e/trains", BUILD / "e2e/pauses"
@@ -93,6 +98,8 @@ def test_a_guest_is_suspended_with_its_clients_and_goes_on(boot, folder, door):
     guest.vm.wait()
     assert not guest.complaints()
     Path(guest.region).unlink()
+    ran = run(BARCUDA, "wake", suspended)
+    assert ran.status == 1 and "name the monitor of the QEMU that will run it" in ran.err, ran
     guest.wake(suspended)
     ends_well(guest)
 
@@ -109,6 +116,37 @@ def test_a_domain_of_libvirts_is_suspended_and_goes_on(boot, folder, virsh):
     guest.wake(suspended)
     assert "running" in virsh("domstate", name)
     ends_well(guest)
+
+
+def is_not_taken(guest, folder):
+    """A QEMU of another kind of machine does not take the guest, which goes on where it was."""
+    monitor = folder / "wrong.qmp"
+    wrong = Program(folder, "wrong", ["qemu-system-x86_64", "-nodefaults", "-display", "none", "-machine", "q35", "-m", "64M", "-incoming", "defer",
+                                      "-qmp", f"unix:{monitor},server=on,wait=off"])
+    until(monitor.exists, "QEMU waits")
+    ran = guest.ask("hand-over", "--qmp", guest.log / "qmp", "--to", monitor)
+    assert ran.status == 1, f"{ran}\n{wrong}"
+    assert wrong.wait() != 0
+    trains_on(guest)
+
+
+@pytest.mark.parametrize("door", ["plain", "virtio-pmem"] if "MOVES" in os.environ else ["plain"])
+def test_a_guest_goes_to_another_qemu_while_its_bridge_serves(boot, folder, door):
+    bridge = Program(folder, "bridge", [BRIDGE, "--region", f"{folder}.region", "--size", "1G", "--device", DEVICE, "--log-level", "info"])
+    try:
+        bridge.wait_for("region .* of 1024 MiB")
+        guest = boot(door, "--served", bridge.log_file)
+        begin(guest)
+        is_not_taken(guest, folder)
+        stood = []
+        for _ in range(int(os.environ.get("MOVES", "3"))):
+            stood.append(int(re.search(r"stood still for (\d+) ms", guest.hand_over())[1]))
+            trains_on(guest)
+        print(f"{door}: the guest stood still for {sorted(stood)} ms")
+        ends_well(guest)
+        assert bridge.runs() and "reclaimed" in bridge.log
+    finally:
+        bridge.kill(15)
 
 
 def test_what_is_not_the_vm_or_cannot_be_saved_is_refused(boot, folder):
