@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -20,6 +22,7 @@
 #include <vector>
 
 #include "base/cli/installation.h"
+#include "base/cli/names.h"
 #include "base/cli/options.h"
 #include "base/message.h"
 #include "host-bridge/cli/commands.h"
@@ -32,7 +35,7 @@ namespace barcuda {
 namespace {
 
 struct WakeCommand {
-    std::string folder, region, name, qmp;
+    std::string region, name, as, qmp;
     std::vector<std::string> words;  // DIR, and the bridge's options
 };
 
@@ -153,15 +156,23 @@ int run(const WakeCommand& command) {
     // The bridge verifies it, and everything else.
     if (const Failure e = parse({std::istreambuf_iterator<char>(file), {}}, its))
         return complain("wake", fmt::format("{}/set.json: {}", folder, file ? e.text() : "it cannot be read"));
+    std::string region = command.region.empty() ? its.region : command.region,
+                name = command.name.empty() ? its.name : command.name;
+    if (!command.as.empty()) {  // another VM, which goes on from the same point
+        name = command.as;
+        if (const std::string wrong = check_name(name); !wrong.empty())
+            return complain("wake", "--as: " + wrong, wrong_usage);
+        if (command.region.empty())
+            region = std::filesystem::path(its.region).parent_path() / ("barcuda-" + name);
+        its.domain.clear();  // the suspended VM's
+        if (struct stat st{}; stat(region.c_str(), &st) == 0 && st.st_size != 0)
+            return complain("wake", fmt::format("{}: it is there already, and a fork gets a region of its own: remove "
+                                                "it, or name another file (--region)",
+                                                region));
+    }
     const Installation here = installation();
     if (access(here.bridge.c_str(), X_OK) != 0) return complain("wake", bridge_is_missing(here));
-    std::vector<std::string> words{here.bridge,
-                                   "--wake",
-                                   folder,
-                                   "--region",
-                                   command.region.empty() ? its.region : command.region,
-                                   "--name",
-                                   command.name.empty() ? its.name : command.name};
+    std::vector<std::string> words{here.bridge, "--wake", folder, "--region", region, "--name", name};
     if (!its.clients.empty()) words.insert(words.end(), {"--device-memory", "blocks"});
     if (its.vm.empty() && !command.qmp.empty())
         return complain("wake",
@@ -188,10 +199,15 @@ void add_wake(App& app) {
     const Command command = app.add("wake", "on a host: start the bridge of a VM that was suspended to a folder",
                                     [options] { return run(*options); });
     command.add_option("--region", options->region, "the region's file (default: where it was)");
-    command.add_option("--name", options->name, "the VM's name (default: the one that it had)");
     command.add_option("--qmp", options->qmp,
                        "the socket of the monitor of the QEMU that will run the guest: it gets the guest from the "
                        "folder when it is started (-incoming defer)");
+    const Option name = command.add_option("--name", options->name, "the VM's name (default: the one that it had)");
+    command
+        .add_option("--as", options->as,
+                    "another VM of this name goes on from the same point, in a region of its own (default: barcuda-AS "
+                    "beside the one that was suspended); so a folder can be woken many times")
+        .excludes(name);
     command.add_option("DIR", options->words,
                        "the folder, then more options of barcuda-bridge: barcuda wake DIR --gpus 0");
     command.positionals_at_end();

@@ -7,7 +7,14 @@
 //   pauses opens HANDLE   which has opened the memory of that process, beside its own
 //   pauses asks        a thread of which launches and synchronizes all the time; behind the line it asks for memory of the region, and NVML, says
 //                      "answered", and waits for another line
+//   pauses follows MIB   as hold, and plays its VM: a line with a path means that its region is now that file, in which it goes on; a line
+//                      "clone PATH" means that a copy of it goes on there, as a clone of a VM does, while it waits for the next line
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
@@ -76,9 +83,73 @@ static int asks(unsigned* counted) {
     return n != launched;
 }
 
+// ---- a program that plays its VM
+// Memory of the C library may lie in the region, and must be there only as it was when the VM was suspended: until its mappings lead to
+// another file, a program uses its stack and these, and no stdio.
+static char maps[1 << 20];
+static struct Window {
+    void* at;
+    size_t bytes;
+    off_t offset;
+    int access;
+} windows[4096];
+
+// The mappings of the region, whose file has this path.
+static unsigned windows_of(const char* region) {
+    const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    size_t n = 0;
+    for (ssize_t more; n < sizeof maps - 1 && (more = read(file, maps + n, sizeof maps - 1 - n)) > 0;) n += size_t(more);
+    maps[n] = 0;
+    close(file);
+    unsigned count = 0;
+    for (char *line = maps, *end; (end = std::strchr(line, '\n')) && count < 4096; line = end + 1) {
+        *end = 0;
+        unsigned long begin, behind, offset;
+        char access[5];
+        int path = 0;
+        if (std::sscanf(line, "%lx-%lx %4s %lx %*s %*s %n", &begin, &behind, access, &offset, &path) < 4 || !path || std::strcmp(line + path, region) ||
+            access[3] != 's')
+            continue;
+        const int rights = (access[0] == 'r' ? PROT_READ : 0) | (access[1] == 'w' ? PROT_WRITE : 0) | (access[2] == 'x' ? PROT_EXEC : 0);
+        windows[count++] = {reinterpret_cast<void*>(begin), behind - begin, off_t(offset), rights};
+    }
+    return count;
+}
+
+// Its region is that file from now on, also for the library's descriptor, with which it asks whether a bridge serves it.
+static void go_on_in(const char* path, const char* region, unsigned count) {
+    const int file = open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0 || !count) _exit(6);
+    for (int fd = 3; fd < 1024; ++fd) {
+        char link[64], leads[512];
+        std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        const ssize_t n = readlink(link, leads, sizeof leads);
+        if (n > 0 && size_t(n) == std::strlen(region) && !std::memcmp(leads, region, size_t(n))) dup2(file, fd);
+    }
+    for (unsigned i = 0; i < count; ++i)
+        if (mmap(windows[i].at, windows[i].bytes, windows[i].access, MAP_SHARED | MAP_FIXED, file, windows[i].offset) == MAP_FAILED) _exit(7);
+    close(file);
+}
+
+static void follow() {
+    const char* const region = std::getenv("BARCUDA_REGION");
+    say("running");
+    for (unsigned count = 0;;) {
+        char line[512];
+        size_t n = 0;
+        while (n < sizeof line - 1 && read(0, line + n, 1) == 1 && line[n] != '\n') ++n;
+        if (n == 0) return;  // it stays where it is
+        line[n] = 0;
+        count = windows_of(region);
+        if (std::strncmp(line, "clone ", 6)) return go_on_in(line, region, count);
+        // No handler of fork runs: a VM's programs know nothing of it.
+        if (syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) return go_on_in(line + 6, region, count);
+    }
+}
+
 int main(int argc, char** argv) {
     const char* const mode = argc > 1 ? argv[1] : "hold";
-    const size_t bytes = size_t(argc > 2 && !std::strcmp(mode, "hold") ? std::atoi(argv[2]) : 16) << 20, count = bytes / 4;
+    const size_t bytes = size_t(argc > 2 && (!std::strcmp(mode, "hold") || !std::strcmp(mode, "follows")) ? std::atoi(argv[2]) : 16) << 20, count = bytes / 4;
     unsigned *words = nullptr, *wrong = nullptr;
     CHECK(cudaMalloc(&words, bytes));
     CHECK(cudaMalloc(&wrong, 4));
@@ -130,8 +201,13 @@ int main(int argc, char** argv) {
         void* others = nullptr;
         CHECK(cudaIpcOpenMemHandle(&others, handle, cudaIpcMemLazyEnablePeerAccess));
     }
-    wait_for_a_line();
+    if (!std::strcmp(mode, "follows")) follow();
+    else wait_for_a_line();
     compare<<<8, 64>>>(words, 7, count, wrong);
+    if (!std::strcmp(mode, "follows")) {  // its memory is its own
+        fill<<<8, 64>>>(words, unsigned(getpid()), count);
+        compare<<<8, 64>>>(words, unsigned(getpid()), count, wrong);
+    }
     unsigned n = 1;
     CHECK(cudaMemcpy(&n, wrong, 4, cudaMemcpyDeviceToHost));
     std::printf(n == 0 ? "right\n" : "%u words are wrong\n", n);
