@@ -249,6 +249,7 @@ int main(int argc, char** argv) {
                  "no VM will connect: programs of this machine wake the bridge, so it need not poll");
     app.add_option("--ready-fd", options.ready_fd, "write a line to this descriptor once guests may connect")
         ->configurable(false);
+    app.add_option("--go-fd", options.go_fd)->group("")->configurable(false);          // (cli/receive.cc)
     app.add_option("--served-fd", options.served_fd)->group("")->configurable(false);  // (cli/own_bridge.cc)
     app.add_option("--log-level", level, "trace, debug, info, warn, err, critical or off")
         ->envname("BARCUDA_LOG")

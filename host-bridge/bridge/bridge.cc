@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/field.h"
@@ -291,6 +292,7 @@ Failure Bridge::wake() {
             if (result == Carrier::Returned::able && desks.pauses.is_held(slot)) missing.erase(slot);
         }
     }
+    if (Failure e = await_go()) return e;
     // From here on the set is not needed any more, and cannot be woken in this file again.
     ground_.kept.keep("region", ground_.region.fd());
     ground_.kept.keep("books", ground_.ledger.fd());
@@ -302,6 +304,26 @@ Failure Bridge::wake() {
     }
     log::info("awake, with {} client{}", slots.size(), slots.size() == 1 ? "" : "s");
     ground_.set.reset();
+    return {};
+}
+
+// Another bridge has the same clients yet. Until it has ended, which somebody says here, this one may be ended without
+// a trace.
+Failure Bridge::await_go() {
+    const int fd = ground_.options.go_fd;
+    if (fd < 0) return {};
+    constexpr std::string_view back = "back\n";
+    if (write(fd, back.data(), back.size()) < 0) return fmt::format("--go-fd {}: {}", fd, strerror(errno));
+    log::info("all clients are back, and wait until the bridge that has them has ended");
+    for (pollfd told{fd, POLLIN, 0}; poll(&told, 1, 0) == 0;) {
+        loop_.wait(look_every);
+        beat();
+        loop_.dispatch();
+        if (loop_.stopped()) return "the bridge was told to stop";
+    }
+    char go = 0;
+    if (read(fd, &go, 1) != 1) return "the bridge that has its clients goes on with them";
+    close(fd);
     return {};
 }
 

@@ -52,6 +52,7 @@ class Bridge {
     void restore();
     std::unique_ptr<WorkerProcess> take_worker(std::uint32_t slot, const KeptClient& its);
     Failure wake();
+    Failure await_go();
     void look_at(Client& client);
     bool is_worker(const Visitor& visitor) const;
     void shut_down();

@@ -43,6 +43,7 @@ struct BridgeOptions {
     std::uint32_t context_idle = 0;                     // seconds after which contexts leave a full card; 0: never
     std::uint64_t card_reserve = cards::usual_reserve;  // bytes of each card that are promised to no client
     std::string wake;    // the folder of a suspended VM, which this bridge wakes; empty: none
+    int go_fd = -1;      // of `wake`: says here that all clients are back, and goes on when it reads a byte
     bool no_vm = false;  // clients are programs of this kernel: the bridge hears of each
     int ready_fd = -1;   // the bridge writes a line here when guests may connect
     int trial = -1;      // the bridge takes the place of one of another build, or says here why it cannot

@@ -7,8 +7,8 @@
 
 namespace barcuda {
 
-AddCommand add_bridge, add_cdi, add_demo, add_doctor, add_hand_over, add_limit, add_metrics, add_pause, add_ps,
-    add_resume, add_run, add_smi, add_stats, add_support, add_suspend, add_top, add_trace, add_upgrade, add_vm,
-    add_vm_config, add_wake;
+AddCommand add_bridge, add_cdi, add_demo, add_doctor, add_hand_over, add_limit, add_metrics, add_move, add_pause,
+    add_ps, add_receive, add_resume, add_run, add_smi, add_stats, add_support, add_suspend, add_top, add_trace,
+    add_upgrade, add_vm, add_vm_config, add_wake;
 
 }  // namespace barcuda

@@ -36,6 +36,8 @@ constexpr AddCommand* commands[] = {
     add_suspend,
     add_wake,
     add_hand_over,
+    add_move,
+    add_receive,
     // guests and VMs
     add_guest,
     add_vm,

@@ -28,6 +28,7 @@
 #include "host-bridge/cli/notices.h"
 #include "host-bridge/cli/pausing.h"
 #include "host-bridge/cli/qemu.h"
+#include "host-bridge/cli/suspending.h"
 #include "host-bridge/cli/vm_parts.h"
 #include "host-bridge/suspended/frames.h"
 #include "host-bridge/suspended/set.h"
@@ -71,13 +72,14 @@ Failure drain(const File& from, std::uint64_t most, const Sink& to) {
 
 class Suspension {
   public:
-    Suspension(const SuspendCommand& command, std::string door, std::string region)
-        : command_(command), door_(std::move(door)), region_(std::move(region)) {}
+    // `name`: of the subcommand.
+    Suspension(const char* name, const SuspendCommand& command, std::string door, std::string region, SetPlace& set)
+        : name_(name), command_(command), door_(std::move(door)), region_(std::move(region)), set_(set) {}
+
+    const Suspended& what() const { return what_; }
 
     int run() {
         if (const Failure e = find_qemu()) return failed(e);
-        if (!command_.check)
-            if (const Failure e = set_.begin(command_.folder)) return failed(e);
         SuspendReply& reply = *reply_;
         if (const Failure e = tell({.what = SuspendRequest::begin}, reply)) return failed(e);
         const Failure why = suspend();
@@ -93,7 +95,7 @@ class Suspension {
             if (Clock::now() > end) break;
             gone = tell({}, reply);
         }
-        if (stays) complain("suspend", fmt::format("the guest still stands still: {}", stays.text()));
+        if (stays) complain(name_, fmt::format("the guest still stands still: {}", stays.text()));
         return why ? failed(why) : hindered_ ? 1 : 0;
     }
 
@@ -111,7 +113,7 @@ class Suspension {
 
     int failed(const Failure& why) const {
         if (why.text() == said) return 1;
-        return complain("suspend", why.text());
+        return complain(name_, why.text());
     }
 
     Failure tell(const SuspendRequest& request, SuspendReply& reply, std::vector<File>* files = nullptr) const {
@@ -124,7 +126,7 @@ class Suspension {
     Failure suspend() {
         SuspendReply& reply = *reply_;
         const Heartbeat heartbeat(*this);
-        if (!hold_all("suspend", command_.region, command_.vm, command_.within)) return said;
+        if (!hold_all(name_, command_.region, command_.vm, command_.within)) return said;
         if (qemu_ && !command_.check)
             if (Failure e = qemu_.stop()) return e;
         std::vector<File> files;
@@ -146,8 +148,7 @@ class Suspension {
         }
         held_ = true;
         while (!tell({}, reply) && reply.step == SuspendStep::ended) poll(nullptr, 0, between_looks);
-        fmt::print("suspended to {}: {} client{}, {} of memory and code, {} on the disk\n", command_.folder,
-                   clients_.size(), clients_.size() == 1 ? "" : "s", watch::size(bytes_), watch::size(written_));
+        what_.clients = clients_.size();
         return {};
     }
 
@@ -257,14 +258,15 @@ class Suspension {
     }
 
     Failure describe_domain() {
-        File file;
         std::string text;
         if (Failure e = qemu_.describe(text)) return e;
-        if (Failure e = set_.make(part_of_domain, file)) return e;
-        if (::write(file.fd(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return strerror(errno);
+        SetPlace::Sink sink;
+        if (Failure e = set_.make(part_of_domain, sink)) return e;
+        const auto bytes = std::as_bytes(std::span(text));
+        if (Failure e = sink(bytes)) return e;
         Digest digest;
-        digest.add(std::as_bytes(std::span(text)));
-        return set_.finish(part_of_domain, file, text.size(), digest);
+        digest.add(bytes);
+        return set_.finish(part_of_domain, text.size(), digest);
     }
 
     Failure save_vm(FrameWriter& to) {
@@ -275,21 +277,21 @@ class Suspension {
     }
 
     Failure frames(const std::string& name, const std::function<Failure(FrameWriter&)>& fill) {
-        File file;
-        if (Failure e = set_.make(name, file)) return e;
-        FrameWriter to(file.fd());
+        SetPlace::Sink sink;
+        if (Failure e = set_.make(name, sink)) return e;
+        FrameWriter to(std::move(sink));
         if (Failure e = fill(to)) return fmt::format("{}: {}", name, e.text());
         if (Failure e = to.finish()) return fmt::format("{}: {}", name, e.text());
-        bytes_ += to.bytes();
-        written_ += to.written();
-        return set_.finish(name, file, to.written(), to.digest());
+        what_.bytes += to.bytes();
+        what_.written += to.written();
+        return set_.finish(name, to.written(), to.digest());
     }
 
     // A part that is written as it comes.
     struct Plain {
         std::string name;
         std::uint64_t most;
-        File file{};
+        SetPlace::Sink sink{};
         Digest digest{};
         std::uint64_t bytes = 0;
         Failure failure{};
@@ -298,12 +300,7 @@ class Suspension {
             failure = drain(from, most, [this](std::span<const std::byte> piece) -> Failure {
                 digest.add(piece);
                 bytes += piece.size();
-                while (!piece.empty()) {
-                    const ssize_t n = ::write(file.fd(), piece.data(), piece.size());
-                    if (n <= 0) return fmt::format("{}: {}", name, strerror(errno));
-                    piece = piece.subspan(static_cast<std::size_t>(n));
-                }
-                return {};
+                return sink(piece);
             });
         }
     };
@@ -315,7 +312,7 @@ class Suspension {
         if (files.size() != 3) return "its bridge is of another version";
         Plain plain[] = {{births_of(channel), most_births}, {code_of(channel), most_code}};
         for (Plain& part : plain)
-            if (Failure e = set_.make(part.name, part.file)) return e;
+            if (Failure e = set_.make(part.name, part.sink)) return e;
         std::vector<std::jthread> readers;
         {
             const os::SignalsBlocked blocked;
@@ -330,9 +327,9 @@ class Suspension {
         if (failure) return failure;
         for (const Plain& part : plain) {
             if (part.failure) return part.failure;
-            bytes_ += part.bytes;
-            written_ += part.bytes;
-            if (Failure e = set_.finish(part.name, part.file, part.bytes, part.digest)) return e;
+            what_.bytes += part.bytes;
+            what_.written += part.bytes;
+            if (Failure e = set_.finish(part.name, part.bytes, part.digest)) return e;
         }
         SuspendRow row{};
         if (Failure e = await(channel, row)) return e;
@@ -340,14 +337,15 @@ class Suspension {
     }
 
     static constexpr const char* said = "(said)";  // by another command that this one uses
+    const char* const name_;
     const SuspendCommand& command_;
     const std::string door_, region_;
     Qemu qemu_;
     const std::unique_ptr<SuspendReply> reply_ = std::make_unique<SuspendReply>();
-    SetWriter set_;
+    SetPlace& set_;
     std::vector<SuspendRow> clients_;
     bool hindered_ = false, held_ = false;
-    std::uint64_t bytes_ = 0, written_ = 0;
+    Suspended what_;
 };
 
 int run(SuspendCommand& command) {
@@ -378,10 +376,29 @@ int run(SuspendCommand& command) {
             return complain("suspend",
                             fmt::format("there is no VM with the name {}; `barcuda ps` shows the VMs", command.vm));
     }
-    return Suspension(command, door, region).run();
+    SetWriter set;
+    if (!command.check)
+        if (const Failure e = set.begin(command.folder)) return complain("suspend", e.text());
+    Suspension suspension("suspend", command, door, region, set);
+    const int status = suspension.run();
+    if (const Suspended& what = suspension.what(); status == 0 && !command.check)
+        fmt::print("suspended to {}: {} client{}, {} of memory and code, {} on the disk\n", command.folder,
+                   what.clients, what.clients == 1 ? "" : "s", watch::size(what.bytes), watch::size(what.written));
+    return status;
 }
 
 }  // namespace
+
+int suspend_to(SetPlace& place, const SuspendOrder& order, Suspended& what) {
+    SuspendCommand command;
+    command.region = order.region;
+    command.vm = order.vm;
+    command.within = order.within;
+    Suspension suspension(order.command, command, order.door, order.region, place);
+    const int status = suspension.run();
+    what = suspension.what();
+    return status;
+}
 
 void add_suspend(App& app) {
     const auto options = std::make_shared<SuspendCommand>();

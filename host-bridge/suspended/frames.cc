@@ -131,7 +131,14 @@ template <class F> Failure in_threads(std::size_t count, std::size_t threads, co
 
 // ---- writing
 
-FrameWriter::FrameWriter(int file) : file_(file), threads_(frame_threads()) {}
+FrameWriter::FrameWriter(Sink sink) : sink_(std::move(sink)), threads_(frame_threads()) {}
+
+FrameWriter::FrameWriter(int file)
+    : FrameWriter([file, at = std::uint64_t{0}](std::span<const std::byte> bytes) mutable -> Failure {
+          const int error = write_all(file, bytes, at);
+          at += bytes.size();
+          return error == 0 ? Failure() : Failure(strerror(error));
+      }) {}
 
 Failure FrameWriter::add(std::span<const std::byte> bytes) {
     bytes_ += bytes.size();
@@ -180,9 +187,8 @@ Failure FrameWriter::write_frame(std::span<const std::byte> packed, std::size_t 
 
 Failure FrameWriter::write(std::span<const std::byte> packed) {
     digest_.add(packed);
-    const int error = write_all(file_, packed, written_);
     written_ += packed.size();
-    return error == 0 ? Failure() : Failure(strerror(error));
+    return sink_(packed);
 }
 
 Failure FrameWriter::finish() {

@@ -6,6 +6,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,8 @@ constexpr std::size_t frame_bytes = 2 << 20;
 
 class FrameWriter {
   public:
+    using Sink = std::function<Failure(std::span<const std::byte>)>;
+    explicit FrameWriter(Sink sink);
     // Writes an empty file, which stays the caller's.
     explicit FrameWriter(int file);
     Failure add(std::span<const std::byte> bytes);
@@ -26,7 +29,7 @@ class FrameWriter {
     Failure finish();
 
     std::uint64_t bytes() const { return bytes_; }      // that were added
-    std::uint64_t written() const { return written_; }  // to the file
+    std::uint64_t written() const { return written_; }  // of the file
     const Digest& digest() const { return digest_; }    // of what was written
 
   private:
@@ -37,7 +40,7 @@ class FrameWriter {
     Failure write(std::span<const std::byte> packed);
     Failure write_frame(std::span<const std::byte> packed, std::size_t bytes);
 
-    const int file_;
+    const Sink sink_;
     const std::size_t threads_;
     std::vector<std::vector<std::byte>> full_;  // to be compressed together
     std::vector<std::byte> begun_;

@@ -90,7 +90,7 @@ Failure SetWriter::failed(const std::string& name) const {
     return fmt::format("{}/{}: {}", part_, name, strerror(errno));
 }
 
-Failure SetWriter::make(const std::string& name, File& file) {
+Failure SetWriter::make_file(const std::string& name, File& file) const {
     if (const std::string folder = first_folder(name);
         !folder.empty() && mkdirat(folder_.fd(), folder.c_str(), 0700) != 0 && errno != EEXIST)
         return failed(folder);
@@ -98,8 +98,26 @@ Failure SetWriter::make(const std::string& name, File& file) {
     return file ? Failure() : failed(name);
 }
 
-Failure SetWriter::finish(const std::string& name, const File& file, std::uint64_t bytes, const Digest& digest) {
-    if (Failure failure = sync(file, name)) return failure;
+Failure SetWriter::make(const std::string& name, Sink& sink) {
+    File file;
+    if (Failure failure = make_file(name, file)) return failure;
+    sink = [fd = file.fd(), name](std::span<const std::byte> bytes) -> Failure {
+        while (!bytes.empty()) {
+            const ssize_t n = write(fd, bytes.data(), bytes.size());
+            if (n < 0 && errno == EINTR) continue;
+            if (n <= 0) return fmt::format("{}: {}", name, strerror(errno));
+            bytes = bytes.subspan(static_cast<std::size_t>(n));
+        }
+        return {};
+    };
+    files_[name] = std::move(file);
+    return {};
+}
+
+Failure SetWriter::finish(const std::string& name, std::uint64_t bytes, const Digest& digest) {
+    const auto file = files_.extract(name);
+    if (!file) return name + " was not begun";
+    if (Failure failure = sync(file.mapped(), name)) return failure;
     parts_.push_back({name, bytes, digest.text()});
     return {};
 }
@@ -109,7 +127,7 @@ Failure SetWriter::commit(Description description) {
     const std::string text = text_of(description);
     if (Description same; Failure failure = parse(text, same)) return failure;  // as its reader will
     File file;
-    if (Failure failure = make(description_name, file)) return failure;
+    if (Failure failure = make_file(description_name, file)) return failure;
     if (write(file.fd(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
         return failed(description_name);
     if (Failure failure = sync(file, description_name)) return failure;

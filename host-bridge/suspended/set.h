@@ -13,8 +13,11 @@
 // write to, or that a link leads to, and it verifies every byte before it gives out the first one.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/failure.h"
 #include "base/message.h"
@@ -23,29 +26,44 @@
 
 namespace barcuda {
 
-class SetWriter {
+// Where a VM that is being suspended goes: a folder, or a stream (sent_set.h).
+class SetPlace {
   public:
-    SetWriter() = default;
-    SetWriter(const SetWriter&) = delete;
+    using Sink = std::function<Failure(std::span<const std::byte>)>;
+    SetPlace() = default;
+    SetPlace(const SetPlace&) = delete;
+    virtual ~SetPlace() = default;
+
+    // A new part; several can be written at once, each by one thread.
+    virtual Failure make(const std::string& name, Sink& sink) = 0;
+    // The part is complete: its size and its hash.
+    virtual Failure finish(const std::string& name, std::uint64_t bytes, const Digest& digest) = 0;
+    // Adds the parts to the description. Behind it the VM's set is whole, and there.
+    virtual Failure commit(Description description) = 0;
+    // And is not needed: the VM goes on.
+    virtual void take_back() = 0;
+};
+
+class SetWriter : public SetPlace {
+  public:
     // Removes what was written, unless it was committed.
-    ~SetWriter();
+    ~SetWriter() override;
 
     // `folder` must not be there yet, or be empty.
     Failure begin(const std::string& folder);
-    // An empty file for that part.
-    Failure make(const std::string& name, File& file);
-    // The part is complete: its size and its hash.
-    Failure finish(const std::string& name, const File& file, std::uint64_t bytes, const Digest& digest);
-    // Adds the parts to the description, and gives the folder its name.
-    Failure commit(Description description);
-    // Removes it again: the VM goes on.
-    void take_back();
+    Failure make(const std::string& name, Sink& sink) override;
+    Failure finish(const std::string& name, std::uint64_t bytes, const Digest& digest) override;
+    // Gives the folder its name.
+    Failure commit(Description description) override;
+    void take_back() override;
 
   private:
     Failure failed(const std::string& name) const;
+    Failure make_file(const std::string& name, File& file) const;
 
     std::string place_, part_;
     File folder_;
+    std::map<std::string, File> files_;  // of parts that are not complete
     std::vector<Description::Part> parts_;
 };
 

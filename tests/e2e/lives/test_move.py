@@ -6,19 +6,26 @@ The programs here have no VM. `pauses follows` plays its own: it has another reg
 so, and lets copies of itself go on as clones of a VM do.
 """
 import fcntl
+import json
 import os
 import re
 import signal
 import struct
+import shlex
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from e2e.flat import BARCUDA, BUILD, Program, run, until
+from e2e.flat import BARCUDA, BUILD, Program, run, succeed, until
 
 # `barcuda ps` ends with 1 where a bridge of another test hangs.
 pytestmark = pytest.mark.usefixtures("own_shm")
 F_OFD_SETLK = 37
+SEED = 26112
+MOVES = int(os.environ.get("MOVES", "5"))
+CUTS = Path(__file__).with_name("cuts.py")
 
 
 class Elsewhere:
@@ -100,3 +107,231 @@ def test_a_fork_gets_a_name_and_a_region_of_its_own(blocks, scratch, woken):
     assert taken.read_text() == "something"
     woken(scratch / "set", "--as", "clone").wait_for("awake, with 0 clients")
     assert "clone " in run(BARCUDA, "ps").out and (blocks.folder / "barcuda-clone").exists()
+
+
+# ---- moves -------------------------------------------------------------------------------------------------------------
+class Moves:
+    """A VM's moves: to another bridge of the same region, because programs without a VM have its file, or of another one."""
+
+    def __init__(self, region, folder):
+        self.region, self.folder, self.faults = region, folder, folder / "faults"
+        self.faults.write_text("[]")
+
+    def receive(self, name, *options, bridge=("--no-vm", "--device", "soft", "--log-level", "info")):
+        return [BARCUDA, "receive", "--folder", self.folder / "moved", *options, name, *bridge]
+
+    def move(self, name="-", *options, bridge=("--no-vm", "--device", "soft", "--log-level", "info"), faults=()):
+        self.faults.write_text(json.dumps(faults))
+        words = map(str, [sys.executable, CUTS, self.faults, *self.receive(name, *options, bridge=bridge)])
+        return run(BARCUDA, "move", "--region", self.region.path, "--command", "exec " + shlex.join(words))
+
+    def bridges(self):
+        """Those that serve, by the path of their region."""
+        serving = json.loads(succeed(BARCUDA, "ps", "--json"))["bridges"]
+        return {bridge["region"]: bridge for bridge in serving}
+
+    def waits(self, name="region"):
+        return (self.folder / "moved" / name / "set").exists()
+
+    def log(self, name="region"):
+        return (self.folder / "moved" / name / "log").read_text()
+
+    def end(self):
+        for bridge in self.bridges().values():
+            os.kill(bridge["pid"], signal.SIGTERM)
+        until(lambda: not self.bridges(), "all bridges end")
+
+
+@pytest.fixture
+def moves(blocks, scratch):
+    those = Moves(blocks, scratch)
+    yield those
+    those.end()
+
+
+def test_a_vm_moves_to_another_bridge_and_its_program_goes_on(moves):
+    vm = plays_a_vm(moves.region)
+    workers = moves.region.bridge.workers()
+    for _ in range(3):
+        ran = moves.move()
+        assert ran.status == 0 and "moved to" in ran.out and "1 client" in ran.out and not moves.waits(), f"{ran}\n{moves.region.log}"
+    assert moves.region.bridge.wait() == 0
+    assert not any(os.path.exists(f"/proc/{worker}") for worker in workers)
+    assert list(moves.bridges()) == [str(moves.region.path)]
+    vm.send()
+    assert vm.wait() == 0 and "right" in vm.out, vm
+
+
+def test_a_vm_moves_into_another_region(moves):
+    vm = plays_a_vm(moves.region)
+    other = Elsewhere(moves.region.folder / "barcuda-vm2")
+    ran = moves.move("vm2")
+    assert ran.status == 0, f"{ran}\n{moves.region.log}"
+    assert moves.region.bridge.wait() == 0
+    assert [(path, bridge["name"]) for path, bridge in moves.bridges().items()] == [(str(other.path), "vm2")]
+    assert "all clients are back, and wait" in moves.log("vm2")
+    vm.send(str(other.path))
+    assert vm.wait() == 0 and "right" in vm.out, f"{vm}\n{moves.log('vm2')}"
+    other.close()
+
+
+def test_programs_that_move_all_the_time_compute_what_they_always_do(moves):
+    command = [BUILD / "e2e/trains", f"steps={300 * MOVES}", f"seed={SEED}"]
+    alone = moves.region.client(*command)
+    assert alone.status == 0, alone
+    program, moved = moves.region.background("model", *command), 0
+    until(lambda: moves.bridges()[str(moves.region.path)]["clients"], "it has begun")
+    while program.runs() and moved < MOVES:
+        ran = moves.move()
+        moved += ran.status == 0
+        # What of a running program may stand in the way at this moment.
+        assert ran.status == 0 or re.search("can be carried|did not end within|has ended", ran.err) or not program.runs(), ran
+    assert program.wait() == 0 and program.out == alone.out, program
+    assert moved > 2
+    print(f"{moved} moves")
+
+
+# ---- exactly one side goes on ------------------------------------------------------------------------------------------
+def goes_on(moves, ran, fault, vm):
+    """Which side. Exactly one bridge has the region, its client runs, and nothing waits for a decision."""
+    context = f"{fault}: {ran}\n{moves.region.log}"
+    moved = ran.status == 0
+    until(lambda: not moves.waits(), lambda: f"nothing waits: {context}")
+    until(lambda: [[client["state"] for client in bridge["clients"]] for bridge in moves.bridges().values()] == [["running"]],
+          lambda: f"one bridge, whose client runs: {moves.bridges()}, {context}")
+    assert vm.runs(), context
+    return "destination" if moved else "source"
+
+
+BEFORE_THE_SOURCE_KNOWS = [{"word": "offer"}, {"word": "welcome"}, {"word": "part"}, {"word": "bytes", "count": 3}, {"word": "part_end", "count": 2},
+                           {"word": "description"}, {"word": "description", "delivered": True}, {"word": "have"}]
+BEHIND_THAT = [{"word": "have", "delivered": True}, {"word": "go"}, {"word": "go", "delivered": True}, {"word": "awake"}]
+
+
+@pytest.mark.parametrize("does", ["cut", "receiver", "mover"])
+def test_wherever_a_move_is_cut_or_killed_exactly_one_side_goes_on(moves, does):
+    vm = plays_a_vm(moves.region)
+    for place in BEFORE_THE_SOURCE_KNOWS + BEHIND_THAT:
+        fault = {"delivered": False, "does": does, **place}
+        before = moves.bridges()[str(moves.region.path)]["pid"]
+        ran = moves.move(faults=[fault])
+        side = goes_on(moves, ran, fault, vm)
+        assert (moves.bridges()[str(moves.region.path)]["pid"] == before) == (side == "source"), f"{fault}: {ran}"
+        if place in BEFORE_THE_SOURCE_KNOWS:
+            assert side == "source", f"{fault}: {ran}"
+        elif does != "mover" or place["word"] != "have":  # killed when it has just heard: its bridge may not have been told
+            assert side == "destination", f"{fault}: {ran}"
+    vm.send()
+    assert vm.wait() == 0 and "right" in vm.out, vm
+
+
+@pytest.mark.parametrize("does", ["cut", "receiver", "mover"])
+@pytest.mark.parametrize("place", [{"word": "have"}, {"word": "go"}, {"word": "go", "delivered": True}, {"word": "awake"}],
+                         ids=["before_it_is_heard", "decided", "told", "done"])
+def test_the_same_on_the_way_into_another_region(moves, does, place):
+    vm, other = plays_a_vm(moves.region), Elsewhere(moves.region.folder / "barcuda-vm2")
+    fault = {"delivered": False, "does": does, **place}
+    ran = moves.move("vm2", faults=[fault])
+    until(lambda: not moves.waits("vm2") and len(moves.bridges()) == 1, lambda: f"one bridge: {moves.bridges()}: {ran}\n{moves.region.log}")
+    where, = moves.bridges()
+    assert where == str(moves.region.path if place["word"] == "have" else other.path) and (ran.status == 0) == (place["word"] != "have"), ran
+    vm.send("" if place["word"] == "have" else where)
+    assert vm.wait() == 0 and "right" in vm.out, f"{vm}\n{ran}\n{moves.region.log}"
+    other.close()
+
+
+def test_where_nobody_is_left_to_say_what_was_decided_the_operator_does(moves):
+    vm = plays_a_vm(moves.region)
+    ran = moves.move(faults=[{"word": "go", "delivered": False, "does": "both"}])
+    assert ran.status == -signal.SIGKILL
+    assert moves.region.bridge.wait() == 0
+    until(lambda: "waits here" in ran.err or moves.waits(), "it waits at the destination")
+    assert not moves.bridges()
+    ran = run(*moves.receive("region", "--go"))
+    assert ran.status == 0 and not moves.waits(), ran
+    assert goes_on(moves, ran, "by hand", vm) == "destination"
+    vm.send()
+    assert vm.wait() == 0 and "right" in vm.out, vm
+
+
+def test_where_nobody_is_left_before_anything_was_decided_the_source_goes_on_and_may_move_again(moves):
+    vm = plays_a_vm(moves.region)
+    ran = moves.move(faults=[{"word": "have", "delivered": False, "does": "both"}])
+    assert ran.status == -signal.SIGKILL
+    moves.region.wait_for_log("suspend: given up: the command that ordered it says nothing more")
+    moves.region.wait_for_log("channel 0 is resumed")
+    assert moves.waits()
+    ran = moves.move()
+    assert ran.status == 0, ran
+    assert goes_on(moves, ran, "again", vm) == "destination"
+    vm.send()
+    assert vm.wait() == 0 and "right" in vm.out, vm
+
+
+# ---- what is refused ---------------------------------------------------------------------------------------------------
+def test_a_destination_that_could_not_go_on_says_so_before_the_source_has_ended(moves):
+    vm = plays_a_vm(moves.region)
+    other = moves.region.folder / "barcuda-vm2"
+    for bridge, why in ((["--gpus", "7"], "its bridge does not go on: .*7"), (["--no-vm", "--device", "soft"], "has 0 MiB, and the suspended region has 1024")):
+        ran = moves.move("vm2", bridge=bridge)
+        assert ran.status == 1 and re.search(why, ran.err) and not moves.waits("vm2"), ran
+        other.write_bytes(b"something" * 4096)
+    ran = moves.move("vm2", "--region", "/nowhere/region")
+    assert ran.status == 1 and "/nowhere/region" in ran.err, ran
+    assert goes_on(moves, ran, "refused", vm) == "source"
+    vm.send()
+    assert vm.wait() == 0 and "right" in vm.out, vm
+
+
+def test_what_cannot_be_carried_does_not_move(moves):
+    vm, shows = plays_a_vm(moves.region), moves.region.start("shows", BUILD / "e2e/pauses", "shows", stdin=subprocess.PIPE)
+    ran = moves.move()
+    assert ran.status == 1 and "cudaIpc" in ran.out and "nothing was changed" in ran.err and not moves.waits(), ran
+    for program in vm, shows:
+        program.send()
+        assert program.wait() == 0 and "right" in program.out, program
+
+
+def test_the_place_of_a_vm_that_waits_or_serves_is_not_taken(moves, region, scratch):
+    (scratch / "moved/region/set").mkdir(parents=True)
+    (scratch / "moved/region/set/set.json").write_text("a VM of another move")
+    ran = moves.move()
+    assert ran.status == 1 and "waits for its source's decision" in ran.err and moves.waits(), ran
+    assert run(*moves.receive("region", "--drop")).status == 0 and not moves.waits()
+    ran = run(*moves.receive("region", "--go"))
+    assert ran.status == 1 and "no VM of that name waits here" in ran.err, ran
+    other = Program(region.folder, "other", [BUILD / "bin/barcuda-bridge", "--region", region.folder / "barcuda-vm2", "--size", "1G", "--no-vm",
+                                             "--device", "soft"])
+    until(lambda: len(moves.bridges()) == 2, "the other bridge serves")
+    ran = moves.move("vm2")
+    assert ran.status == 1 and "a bridge serves this region here already" in ran.err, ran
+    other.kill(signal.SIGTERM)
+
+
+def test_names_and_destinations_are_checked(moves):
+    for words, why in ((["vm"], "name the VM and its destination"), (["vm", "ssh://host"], "a destination is"), (["vm", "ssh:///vm"], "a destination is"),
+                       (["vm", "ssh://host/../etc"], "is no name of a VM"), (["vm", "ssh://host:x/vm"], "a destination is"),
+                       (["no-such-vm", "ssh://host/vm"], "there is no VM with the name no-such-vm")):
+        ran = run(BARCUDA, "move", *words)
+        assert ran.status != 0 and why in ran.err, ran
+    ran = run(BARCUDA, "receive", "../vm", input="")
+    assert ran.status == 1, ran
+    ran = run(*moves.receive("vm"), input="this is not a stream, and has no end of a message")
+    assert ran.status == 1 and "barcuda move" in ran.err + ran.out, ran
+
+
+def test_ssh_gets_one_word_for_the_other_host_s_shell(moves, scratch):
+    """There is no other host here: `ssh` is a script that runs the last word by a shell, as a host does."""
+    ssh = scratch / "ssh"
+    ssh.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$SAYS"\nfor last; do :; done\nexec /bin/sh -c "$last"\n')
+    ssh.chmod(0o755)
+    vm = plays_a_vm(moves.region)
+    name, = (bridge["name"] for bridge in moves.bridges().values())
+    paths = {"PATH": f"{scratch}:{BARCUDA.parent}:{os.environ['PATH']}", "SAYS": scratch / "says", "XDG_DATA_HOME": scratch}
+    ran = run(BARCUDA, "move", name, f"ssh://user@host:2222/{name}", "--no-vm", "--device", "soft", env=paths)
+    assert ran.status == 0, ran
+    said = (scratch / "says").read_text().splitlines()
+    assert said[-4:] == ["2222", "--", "user@host", f"barcuda receive '{name}' '--no-vm' '--device' 'soft'"]
+    assert (scratch / "barcuda/moved" / name / "awake").exists()
+    vm.send()
+    assert vm.wait() == 0 and "right" in vm.out, vm

@@ -56,13 +56,13 @@ struct SetTest : testing::Test {
     }
     static Failure fill(SetWriter& writer) {
         for (const std::string& name : example().names()) {
-            File file;
-            if (Failure failure = writer.make(name, file)) return failure;
+            SetPlace::Sink sink;
+            if (Failure failure = writer.make(name, sink)) return failure;
             const std::string bytes = "the bytes of " + name;
             Digest digest;
             digest.add(std::as_bytes(std::span(bytes)));
-            if (write(file.fd(), bytes.data(), bytes.size()) < 0) return "write";
-            if (Failure failure = writer.finish(name, file, bytes.size(), digest)) return failure;
+            if (Failure failure = sink(std::as_bytes(std::span(bytes)))) return failure;
+            if (Failure failure = writer.finish(name, bytes.size(), digest)) return failure;
         }
         return {};
     }

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// move.cc: `barcuda move`: a VM goes on under another bridge, here or on another host (suspended/stream.h). Exactly one
+// side goes on, whichever process is killed: a child does the work, and if it is killed, its parent asks the source's
+// bridge what was decided, and says it to the destination over a new connection.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/cli/options.h"
+#include "base/os/file.h"
+#include "host-bridge/between/suspend_link.h"
+#include "host-bridge/cli/ask.h"
+#include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/moving.h"
+#include "host-bridge/cli/suspending.h"
+#include "host-bridge/cli/transport.h"
+#include "host-bridge/suspended/sent_set.h"
+#include "host-bridge/watch/bridges.h"
+#include "host-bridge/watch/text.h"
+#include "shm-device/layout.h"
+
+namespace barcuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int between_looks = 20;  // milliseconds
+
+struct MoveCommand {
+    std::string region = "/dev/shm/barcuda", transport{};
+    std::vector<std::string> words{};  // VM, DEST, options of `barcuda receive`
+    double within = 10;                // seconds
+};
+
+// What the parent must know of a child that was killed.
+struct Progress {
+    std::atomic<bool> may_be_there{false};  // the destination may have all of it
+    std::atomic<bool> has_left{false};      // the source's bridge has ended
+};
+
+enum class Side { source, destination };
+
+class Move {
+  public:
+    Move(const MoveCommand& command, SuspendOrder order, Destination to, MoveOrder offer, Progress& progress)
+        : command_(command),
+          order_(std::move(order)),
+          to_(std::move(to)),
+          offer_(std::move(offer)),
+          progress_(progress) {}
+
+    // In the child: the whole move.
+    int run() {
+        Transport transport;
+        if (const Failure e = offer(transport)) return complain(e.text());
+        const auto begun = Clock::now();
+        SetSender sender(transport.stream(), progress_.may_be_there);
+        Suspended what;
+        if (const int status = suspend_to(sender, order_, what); status != 0) {
+            if (progress_.may_be_there && !transport.stream().refused()) settle(&transport);
+            return status;
+        }
+        if (!settle(&transport)) return 1;
+        const std::chrono::duration<double> still = Clock::now() - begun;
+        fmt::print("moved to {}: {} client{}, {} of memory and code, {} sent; the programs stood still for {:.2f} s\n",
+                   to_.called, what.clients, what.clients == 1 ? "" : "s", watch::size(what.bytes),
+                   watch::size(what.written), still.count());
+        return 0;
+    }
+
+    // Finds out which side goes on, and says so to the destination. True: the destination does.
+    bool settle(Transport* transport) {
+        Side side = Side::destination;
+        if (!progress_.has_left)
+            if (const Failure e = decide(side)) {
+                complain(e.text());
+                return false;
+            }
+        if (side == Side::destination) {
+            progress_.has_left = true;
+            return tell(transport, MoveWord::go, MoveWord::awake, 600);
+        }
+        if (progress_.may_be_there) tell(transport, MoveWord::drop, MoveWord::dropped, 5);
+        return false;
+    }
+
+  private:
+    static int complain(const std::string& what) { return barcuda::complain("move", what); }
+
+    Failure offer(Transport& transport) const {
+        if (Failure e = transport.start(to_)) return e;
+        transport.stream().beat();
+        if (Failure e = transport.stream().send(MoveWord::offer, offer_.text())) return to_.called + ": " + e.text();
+        if (Failure e = transport.stream().expect(MoveWord::welcome)) return to_.called + ": " + e.text();
+        return {};
+    }
+
+    Failure tell_bridge(const SuspendRequest& request, SuspendReply& reply) const {
+        File to;
+        if (Failure e = connect_to_region(order_.region, to)) return e;
+        return ask(to, request, reply);
+    }
+
+    // The source's bridge decides: it has ended for good, or it goes on.
+    Failure decide(Side& side) const {
+        constexpr std::chrono::seconds patience{60};
+        const auto reply = std::make_unique<SuspendReply>();
+        for (const auto end = Clock::now() + patience; Clock::now() < end; poll(nullptr, 0, between_looks)) {
+            if (tell_bridge({}, *reply)) {
+                if (is_served(order_.region)) continue;  // it ends, or another one follows it
+                side = Side::destination;
+                return {};
+            }
+            if (reply->step == SuspendStep::ended) continue;
+            if (reply->step != SuspendStep::none) (void)!tell_bridge({.what = SuspendRequest::cancel}, *reply);
+            if (reply->step != SuspendStep::none || reply->returning != 0) continue;
+            side = Side::source;
+            return {};
+        }
+        return fmt::format(
+            "{}: its bridge neither answers nor ends, so nothing is decided: end it, and then at {} "
+            "`barcuda receive --go`, or `--drop`",
+            order_.region, to_.called);
+    }
+
+    // Until it has been answered, or for so many seconds. The same twice does no harm.
+    bool tell(Transport* transport, MoveWord what, MoveWord answer, unsigned seconds) const {
+        const auto end = Clock::now() + std::chrono::seconds(seconds);
+        std::string why;
+        for (int nap = 100;; nap = std::min(2 * nap, 5000)) {  // milliseconds
+            std::optional<Transport> again;
+            Failure e;
+            if (!transport) {
+                e = again.emplace().start(to_);
+                if (!e) again->stream().beat();
+            }
+            Stream* const stream = transport ? &transport->stream() : e ? nullptr : &again->stream();
+            if (stream) {
+                e = stream->send(what, offer_.text());
+                if (!e) e = stream->expect(answer);
+                if (!e) return true;
+                if (stream->refused()) {
+                    complain(fmt::format("{} says: {}", to_.called, e.text()));
+                    break;
+                }
+            }
+            transport = nullptr;
+            if (why.empty() && what == MoveWord::go)
+                complain(
+                    fmt::format("{}: {}. The VM has left this host, and the destination is told so until it answers",
+                                to_.called, e.text()));
+            why = e.text();
+            if (Clock::now() > end) {
+                complain(fmt::format("{}: {}", to_.called, why));
+                break;
+            }
+            poll(nullptr, 0, nap);
+        }
+        complain(what == MoveWord::go
+                     ? "the VM is not lost: it lies whole at the destination. There, `barcuda receive --go "
+                       "NAME` lets it go on"
+                     : "the VM goes on here. At the destination, `barcuda receive --drop NAME` removes what "
+                       "waits there");
+        return false;
+    }
+
+    const MoveCommand& command_;
+    const SuspendOrder order_;
+    const Destination to_;
+    const MoveOrder offer_;
+    Progress& progress_;
+};
+
+// ---- the parent
+volatile sig_atomic_t worker = 0;
+void pass_on(int) {
+    if (worker > 0) kill(worker, SIGTERM);
+}
+
+int supervise(Move& move, const Progress& progress) {
+    fflush(nullptr);
+    const pid_t child = fork();
+    if (child < 0) return complain("move", strerror(errno));
+    if (child == 0) {
+        const int status = move.run();
+        fflush(nullptr);
+        _exit(status);
+    }
+    worker = child;
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+        struct sigaction action {};
+        action.sa_handler = pass_on;
+        sigaction(number, &action, nullptr);
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    worker = 0;
+    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    complain("move", fmt::format("its process was ended ({}); this one finds out what was decided",
+                                 strsignal(WTERMSIG(status))));
+    const bool gone = move.settle(nullptr);
+    if (!gone && !progress.has_left) complain("move", "the VM goes on here");
+    if (gone) fmt::print("moved\n");
+    return gone ? 0 : 1;
+}
+
+int run(const MoveCommand& command) {
+    std::vector<std::string> words = command.words;
+    const auto url = std::ranges::find_if(words, [](const std::string& word) { return word.starts_with("ssh://"); });
+    const std::size_t before = static_cast<std::size_t>(url - words.begin());
+    if (command.transport.empty() ? url == words.end() || before > 1 : words.size() > 1)
+        return complain("move",
+                        "name the VM and its destination: barcuda move VM ssh://HOST/NAME, or barcuda move --command "
+                        "'ssh HOST barcuda receive NAME' VM",
+                        wrong_usage);
+    Destination to = Destination::of_command(command.transport);
+    if (command.transport.empty())
+        if (const Failure e = Destination::of_url(*url, {url + 1, words.end()}, to))
+            return complain("move", e.text(), wrong_usage);
+    SuspendOrder order{.command = "move", .region = command.region, .within = command.within};
+    MoveOrder offer;
+    const watch::View there = watch::look(false);
+    const bool named = before > 0 && !words.empty();
+    const auto its = named ? std::ranges::find(there.bridges, words[0], &watch::Bridge::name)
+                           : std::ranges::find(there.bridges, command.region, &watch::Bridge::region);
+    if (its == there.bridges.end())
+        return complain("move",
+                        named ? fmt::format("there is no VM with the name {}; `barcuda ps` shows the VMs", words[0])
+                              : fmt::format("{}: no bridge of yours serves this region", command.region));
+    if (named) {
+        order.vm = its->name;
+        order.door = its->door;
+        order.region = its->region;
+    }
+    offer.name = its->name;
+    offer.region = order.region;
+    offer.source = source_of(order.region).text;
+    if (offer.source.empty()) return complain("move", order.region + ": this region cannot be opened here");
+    unsigned char id[16];
+    if (getrandom(id, sizeof id, 0) != sizeof id) return complain("move", strerror(errno));
+    for (const unsigned char byte : id) offer.id += fmt::format("{:02x}", byte);
+    signal(SIGPIPE, SIG_IGN);
+    void* const shared = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) return complain("move", strerror(errno));
+    Progress& progress = *new (shared) Progress;
+    Move move(command, order, to, offer, progress);
+    return supervise(move, progress);
+}
+
+}  // namespace
+
+MoveSource source_of(const std::string& region) {
+    const File file(open(region.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat st {};
+    barcuda_header header{};
+    if (!file || fstat(file.fd(), &st) != 0 ||
+        pread(file.fd(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header))
+        return {};
+    return {fmt::format("{} {} {} {}", this_boot(), st.st_dev, st.st_ino, header.epoch)};
+}
+
+bool is_served(const std::string& region) {
+    const File file(open(region.c_str(), O_RDWR | O_CLOEXEC));
+    return file && os::probe_byte(file.fd(), 0) != 0;
+}
+
+void add_move(App& app) {
+    const auto options = std::make_shared<MoveCommand>();
+    const Command command =
+        app.add("move", "on a host: a VM's clients go on under a bridge of another host; for root and its user",
+                [options] { return run(*options); });
+    command.add_option("--region", options->region, "the bridge's, if no VM is named")
+        .envname("BARCUDA_REGION")
+        .capture_default_str();
+    command.add_option("--command", options->transport,
+                       "a command whose input and output lead to `barcuda receive`, in place of ssh and DEST");
+    command.add_option("--within", options->within, "how long the GPU's work may take to end")
+        .as_seconds()
+        .default_str("10s");
+    command.add_option("VM DEST", options->words,
+                       "the VM's name, as `barcuda ps` shows it (default: the VM of --region), and its destination: "
+                       "ssh://[USER@]HOST[:PORT]/NAME, then more options of `barcuda receive` there");
+    command.positionals_at_end();
+}
+
+}  // namespace barcuda

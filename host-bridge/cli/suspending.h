@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// suspending.h: `barcuda suspend` for other commands.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "host-bridge/suspended/set.h"
+
+namespace barcuda {
+
+struct SuspendOrder {
+    const char* command;       // the subcommand's name
+    std::string region, vm{};  // without a name: the VM of that region
+    std::string door{};        // of the VM with that name
+    double within = 10;        // seconds
+};
+
+struct Suspended {
+    std::size_t clients = 0;
+    std::uint64_t bytes = 0, written = 0;  // of all parts, and of their files
+};
+
+// Writes the state of a bridge and its clients to that place, and the bridge ends. Returns the command's status: 0, or
+// it has said why not, and the clients run as before.
+int suspend_to(SetPlace& place, const SuspendOrder& order, Suspended& what);
+
+}  // namespace barcuda

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// sent_set.h: a set that goes through a stream (stream.h) into another host's folder, as it is written.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "host-bridge/suspended/set.h"
+#include "host-bridge/suspended/stream.h"
+
+namespace barcuda {
+
+class SetSender : public SetPlace {
+  public:
+    // `may_be_there` becomes true when the destination may have all of it. (It may, if its answer is lost.)
+    SetSender(Stream& to, std::atomic<bool>& may_be_there) : to_(to), may_be_there_(may_be_there) {}
+
+    Failure make(const std::string& name, Sink& sink) override;
+    Failure finish(const std::string& name, std::uint64_t bytes, const Digest& digest) override;
+    // Returns when the destination has all of it.
+    Failure commit(Description description) override;
+    void take_back() override {}  // the command says so (cli/move.cc)
+
+  private:
+    Stream& to_;
+    std::atomic<bool>& may_be_there_;
+    std::map<std::string, std::uint32_t> numbers_;
+    std::vector<Description::Part> parts_;
+};
+
+// Writes what comes to a folder, up to its description; every part is compared with its hash. `description`: what the
+// set is. Behind it the folder is whole and has its name.
+Failure receive_set(Stream& from, SetPlace& to, Description& description);
+
+}  // namespace barcuda

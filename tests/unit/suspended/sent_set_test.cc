@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// sent_set_test: a suspended VM that goes through a stream: it arrives as it was written, or nothing of it is believed.
+#include "host-bridge/suspended/sent_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cctype>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace barcuda {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr std::size_t head_bytes = 12;
+
+Description example() {
+    Description d;
+    d.build = "1.2.3";
+    d.name = "vm1";
+    d.when = "today";
+    d.size = 1 << 28;
+    d.clients = {3};
+    return d;
+}
+
+// Two streams that speak with each other.
+struct Line {
+    Line() {
+        signal(SIGPIPE, SIG_IGN);
+        int there[2], back[2];
+        EXPECT_EQ(pipe(there), 0);
+        EXPECT_EQ(pipe(back), 0);
+        source = std::make_unique<Stream>(File(back[0]), File(there[1]));
+        destination = std::make_unique<Stream>(File(there[0]), File(back[1]));
+    }
+    std::unique_ptr<Stream> source, destination;
+};
+
+// A stream that only says these bytes.
+struct Says {
+    explicit Says(const std::string& bytes) {
+        int there[2], nothing[2];
+        EXPECT_EQ(pipe(there), 0);
+        EXPECT_EQ(pipe(nothing), 0);
+        stream = std::make_unique<Stream>(File(there[0]), File(nothing[1]));
+        reads_nothing = File(nothing[0]);
+        writer = std::jthread([bytes, to = there[1]] {
+            for (std::size_t done = 0; done < bytes.size();) {
+                const ssize_t n = write(to, bytes.data() + done, bytes.size() - done);
+                if (n <= 0) break;
+                done += static_cast<std::size_t>(n);
+            }
+            close(to);
+        });
+    }
+    std::unique_ptr<Stream> stream;
+    File reads_nothing;
+    std::jthread writer;
+};
+
+std::string message(MoveWord word, const std::string& text, std::uint32_t part = 0) {
+    const std::array<std::uint32_t, 3> head{static_cast<std::uint32_t>(word), part,
+                                            static_cast<std::uint32_t>(text.size())};
+    std::string bytes(head_bytes, 0);
+    std::memcpy(bytes.data(), head.data(), head_bytes);
+    return bytes + text;
+}
+
+std::string bytes_of(const std::string& name) { return "the bytes of " + name; }
+
+std::string hash_of(const std::string& bytes) {
+    Digest digest;
+    digest.add(std::as_bytes(std::span(bytes)));
+    return digest.text();
+}
+
+// All that a source says of the example.
+std::string whole() {
+    std::string all;
+    Description d = example();
+    std::uint32_t number = 0;
+    for (const std::string& name : d.names()) {
+        const std::string bytes = bytes_of(name);
+        all += message(MoveWord::part, name, number) + message(MoveWord::bytes, bytes, number) +
+               message(MoveWord::part_end, hash_of(bytes), number);
+        d.parts.push_back({name, bytes.size(), hash_of(bytes)});
+        ++number;
+    }
+    return all + message(MoveWord::description, text_of(d));
+}
+
+struct SentSetTest : testing::Test {
+    SentSetTest() {
+        char name[] = "/tmp/barcuda-sent-XXXXXX";
+        folder = mkdtemp(name);
+    }
+    ~SentSetTest() override {
+        std::error_code ec;
+        fs::remove_all(folder, ec);
+    }
+    // Why what was said is not believed. Then nothing is left of it.
+    std::string refusal(const std::string& bytes) const {
+        const Says says(bytes);
+        Failure failure;
+        {
+            SetWriter writer;
+            if (const Failure e = writer.begin(folder / "set")) return e.text();
+            Description description;
+            failure = receive_set(*says.stream, writer, description);
+        }
+        EXPECT_EQ(fs::exists(folder / "set"), !failure);
+        EXPECT_FALSE(fs::exists(folder / "set.part"));
+        fs::remove_all(folder / "set");
+        return failure.text();
+    }
+
+    fs::path folder;
+};
+
+TEST_F(SentSetTest, ArrivesAsItWasWritten) {
+    Line line;
+    Description received;
+    Failure there;
+    std::jthread destination([&] {
+        SetWriter writer;
+        there = writer.begin(folder / "set");
+        if (!there) there = receive_set(*line.destination, writer, received);
+        if (!there) there = line.destination->send(MoveWord::have);
+    });
+    line.source->beat();
+    line.destination->beat();
+    std::atomic<bool> may_be_there{false};
+    SetSender sender(*line.source, may_be_there);
+    std::map<std::string, SetPlace::Sink> sinks;
+    for (const std::string& name : example().names()) ASSERT_EQ(sender.make(name, sinks[name]).text(), "");
+    for (const auto& [name, sink] : sinks) {  // many parts at once, in pieces
+        const std::string bytes(3 * Stream::most_bytes / 2, name.back());
+        ASSERT_EQ(sink(std::as_bytes(std::span(bytes)).first(7)).text(), "");
+    }
+    for (const auto& [name, sink] : sinks) {
+        const std::string bytes(3 * Stream::most_bytes / 2, name.back());
+        ASSERT_EQ(sink(std::as_bytes(std::span(bytes)).subspan(7)).text(), "");
+        Digest digest;
+        digest.add(std::as_bytes(std::span(bytes)));
+        ASSERT_EQ(sender.finish(name, bytes.size(), digest).text(), "");
+    }
+    EXPECT_FALSE(may_be_there);
+    ASSERT_EQ(sender.commit(example()).text(), "");
+    EXPECT_TRUE(may_be_there);
+    destination.join();
+    ASSERT_EQ(there.text(), "");
+    SetReader reader;
+    ASSERT_EQ(reader.open(folder / "set").text(), "");
+    Description expected = example();
+    expected.parts = reader.description().parts;
+    EXPECT_EQ(reader.description(), expected);
+    EXPECT_EQ(received, expected);
+    EXPECT_EQ(fs::file_size(folder / "set/client-3/memory.zst"), 3 * Stream::most_bytes / 2);
+}
+
+TEST_F(SentSetTest, IsWholeOrNotThereWhereverTheConnectionIsCut) {
+    const std::string all = whole();
+    ASSERT_EQ(refusal(all), "");
+    for (std::size_t end = 0; end < all.size(); end += 29)
+        ASSERT_THAT(refusal(all.substr(0, end)), HasSubstr("the connection has ended")) << end;
+}
+
+TEST_F(SentSetTest, InWhichABitHasChangedIsRefused) {
+    const std::string all = whole();
+    // A length that became larger waits for bytes that do not come, and hears that the connection has ended.
+    for (std::size_t i = 0; i + 1 < all.size(); i += 23) {  // the last one is a newline
+        std::string damaged = all;
+        damaged[i] = static_cast<char>(damaged[i] ^ (1 << i % 8));
+        // Space in the description has no meaning.
+        if (i > all.size() - 1200 && isspace(all[i]) && isspace(damaged[i])) continue;
+        ASSERT_NE(refusal(damaged), "") << i;
+    }
+}
+
+TEST_F(SentSetTest, MessagesOutOfTheirOrderAreRefused) {
+    const auto part = [](const std::string& name) { return message(MoveWord::part, name); };
+    EXPECT_THAT(refusal(message(MoveWord::bytes, "bytes of no part")), HasSubstr("no meaning"));
+    EXPECT_THAT(refusal(message(MoveWord::part_end, "")), HasSubstr("no meaning"));
+    EXPECT_THAT(refusal(message(MoveWord::go, "")), HasSubstr("no meaning"));
+    EXPECT_THAT(refusal(part("books.zst") + part("region.zst")), HasSubstr("no meaning"));
+    EXPECT_THAT(refusal(part("books.zst") + message(MoveWord::part_end, hash_of("another's"))), HasSubstr("damaged"));
+    EXPECT_THAT(refusal(part("books.zst") + message(MoveWord::description, "{}")), HasSubstr("has no end"));
+    EXPECT_THAT(refusal(message(MoveWord::failed, "the source has no disk")), HasSubstr("the source has no disk"));
+}
+
+TEST_F(SentSetTest, NamesOfOtherFilesAreRefused) {
+    for (const char* const name : {"", "set.json", "../books.zst", "/tmp/x", "client-3", "client-3/../../x",
+                                   "client-999/births", "client-3/other", "client-03/births", "books.zst/births"})
+        EXPECT_THAT(refusal(message(MoveWord::part, name)), HasSubstr("is no part of a set")) << name;
+    const std::string twice = message(MoveWord::part, "books.zst", 0) + message(MoveWord::part, "books.zst", 1);
+    EXPECT_NE(refusal(twice), "");
+}
+
+TEST_F(SentSetTest, LengthsThatNoMessageHasAreRefused) {
+    std::string head = message(MoveWord::bytes, "");
+    const std::uint32_t bytes = Stream::most_bytes + 1;
+    std::memcpy(head.data() + 8, &bytes, sizeof bytes);
+    EXPECT_THAT(refusal(head), HasSubstr("does not speak"));
+    EXPECT_THAT(refusal(message(static_cast<MoveWord>(13), "")), HasSubstr("does not speak"));
+}
+
+TEST(MoveOrderTest, ComesBackAndNothingElseIsTakenForOne) {
+    const MoveOrder order{std::string(32, 'a'), "vm1", "/dev/shm/barcuda-vm1", "boot 1 2 3"};
+    MoveOrder same;
+    ASSERT_EQ(MoveOrder::parse(order.text(), same).text(), "");
+    EXPECT_EQ(same.text(), order.text());
+    EXPECT_THAT(MoveOrder::parse("", same).text(), HasSubstr("not the stream"));
+    EXPECT_THAT(MoveOrder::parse("GET / HTTP/1.1\n", same).text(), HasSubstr("not the stream"));
+    EXPECT_THAT(MoveOrder::parse("barcuda move 9\n", same).text(), HasSubstr("'barcuda move 9'"));
+    EXPECT_THAT(MoveOrder::parse("barcuda move 1\nno-id\nvm\nregion\nsource\n", same).text(), HasSubstr("damaged"));
+}
+
+}  // namespace
+}  // namespace barcuda
