@@ -44,7 +44,7 @@ constexpr int between_looks = 20;  // milliseconds
 
 struct MoveCommand {
     std::string region = "/dev/shm/barcuda", transport{};
-    std::vector<std::string> words{};  // VM, DEST, options of `barcuda receive`
+    std::vector<std::string> words{};  // VM, DEST, options of the bridge there
     double within = 10;                // seconds
 };
 
@@ -295,7 +295,7 @@ void add_move(App& app) {
         .default_str("10s");
     command.add_option("VM DEST", options->words,
                        "the VM's name, as `barcuda ps` shows it (default: the VM of --region), and its destination: "
-                       "ssh://[USER@]HOST[:PORT]/NAME, then more options of `barcuda receive` there");
+                       "ssh://[USER@]HOST[:PORT]/NAME, then more options of the bridge there");
     command.positionals_at_end();
 }
 

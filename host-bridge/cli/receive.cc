@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // receive.cc: `barcuda receive`: the destination's end of `barcuda move`, on standard input and output
-// (suspended/stream.h). Each state is in the VM's folder (moved_vm.h), so another process can go on where one was killed.
+// (suspended/stream.h). Each state is in the VM's folder (moved_vm.h), so another process can go on where one was
+// killed.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// transport.h: how `barcuda move` reaches `barcuda receive`: a command that carries bytes in both directions, ssh or one
-// that the user names. Barcuda listens at no address.
+// transport.h: how `barcuda move` reaches `barcuda receive`: a command that carries bytes in both directions, ssh or
+// one that the user names. Barcuda listens at no address.
 #pragma once
 #include <sys/types.h>
 
@@ -17,7 +17,7 @@ struct Destination {
     std::vector<std::string> words;  // the command line that speaks with `barcuda receive`
     std::string called;              // for people
 
-    // ssh://[USER@]HOST[:PORT]/NAME; `more`: options of `barcuda receive` there.
+    // ssh://[USER@]HOST[:PORT]/NAME; `more`: options of the bridge there.
     static Failure of_url(const std::string& url, const std::vector<std::string>& more, Destination& to);
     // Words for a shell of this host.
     static Destination of_command(const std::string& command);

@@ -7,7 +7,7 @@
 //   pauses opens HANDLE   which has opened the memory of that process, beside its own
 //   pauses asks        a thread of which launches and synchronizes all the time; behind the line it asks for memory of the region, and NVML, says
 //                      "answered", and waits for another line
-//   pauses follows MIB   as hold, and plays its VM: a line with a path means that its region is now that file, in which it goes on; a line
+//   pauses follows MIB [MIB]   as hold, also with so much memory of the region, and plays its VM: a line with a path means that its region is now that file, in which it goes on; a line
 //                      "clone PATH" means that a copy of it goes on there, as a clone of a VM does, while it waits for the next line
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -157,6 +157,13 @@ int main(int argc, char** argv) {
     if (!std::strcmp(mode, "asks")) return asks(wrong);
     fill<<<8, 64>>>(words, 7, count);
     CHECK(cudaDeviceSynchronize());
+    unsigned* pinned = nullptr;
+    const size_t pinned_count = size_t(argc > 3 && !std::strcmp(mode, "follows") ? std::atoi(argv[3]) : 0) << 18;
+    if (pinned_count) {
+        CHECK(cudaHostAlloc((void**)&pinned, pinned_count * 4, cudaHostAllocMapped));
+        fill<<<8, 64>>>(pinned, 11, pinned_count);
+        CHECK(cudaDeviceSynchronize());
+    }
     if (!std::strcmp(mode, "waits")) {
         cudaStream_t waits, writes;
         CHECK(cudaStreamCreateWithFlags(&waits, cudaStreamNonBlocking));
@@ -204,6 +211,7 @@ int main(int argc, char** argv) {
     if (!std::strcmp(mode, "follows")) follow();
     else wait_for_a_line();
     compare<<<8, 64>>>(words, 7, count, wrong);
+    if (pinned) compare<<<8, 64>>>(pinned, 11, pinned_count, wrong);
     if (!std::strcmp(mode, "follows")) {  // its memory is its own
         fill<<<8, 64>>>(words, unsigned(getpid()), count);
         compare<<<8, 64>>>(words, unsigned(getpid()), count, wrong);
