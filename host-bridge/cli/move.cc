@@ -20,11 +20,14 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/cli/options.h"
 #include "base/os/file.h"
+#include "host-bridge/between/pause_link.h"
 #include "host-bridge/between/suspend_link.h"
 #include "host-bridge/cli/ask.h"
 #include "host-bridge/cli/commands.h"
@@ -58,12 +61,17 @@ enum class Side { source, destination };
 
 class Move {
   public:
-    Move(const MoveCommand& command, SuspendOrder order, Destination to, MoveOrder offer, Progress& progress)
-        : command_(command),
-          order_(std::move(order)),
-          to_(std::move(to)),
-          offer_(std::move(offer)),
-          progress_(progress) {}
+    Move(SuspendOrder order, Destination to, MoveOrder offer, Progress& progress)
+        : order_(std::move(order)), to_(std::move(to)), offer_(std::move(offer)), progress_(progress) {}
+
+    // Notes which clients run: these are to run again if they do not move.
+    Failure begin() {
+        const auto reply = std::make_unique<PauseReply>();
+        if (Failure e = tell_bridge(PauseRequest{}, *reply)) return e;
+        for (const PauseRow& row : std::span(reply->rows, reply->count))
+            if (row.state == Paused::running) running_.insert(row.channel);
+        return {};
+    }
 
     // In the child: the whole move.
     int run() {
@@ -73,7 +81,8 @@ class Move {
         SetSender sender(transport.stream(), progress_.may_be_there);
         Suspended what;
         if (const int status = suspend_to(sender, order_, what); status != 0) {
-            if (progress_.may_be_there && !transport.stream().refused()) settle(&transport);
+            if (progress_.may_be_there && !transport.stream().refused()) return settle(&transport) ? 0 : status;
+            let_run();
             return status;
         }
         if (!settle(&transport)) return 1;
@@ -96,6 +105,7 @@ class Move {
             progress_.has_left = true;
             return tell(transport, MoveWord::go, MoveWord::awake, 600);
         }
+        let_run();
         if (progress_.may_be_there) tell(transport, MoveWord::drop, MoveWord::dropped, 5);
         return false;
     }
@@ -111,10 +121,35 @@ class Move {
         return {};
     }
 
-    Failure tell_bridge(const SuspendRequest& request, SuspendReply& reply) const {
+    template <class Request, class Reply> Failure tell_bridge(const Request& request, Reply& reply) const {
         File to;
         if (Failure e = connect_to_region(order_.region, to)) return e;
         return ask(to, request, reply);
+    }
+
+    // A bridge that is killed while its clients are held leaves them so to the next one.
+    void let_run() const {
+        constexpr std::chrono::seconds patience{30};
+        const auto suspends = std::make_unique<SuspendReply>();
+        const auto reply = std::make_unique<PauseReply>();
+        for (const auto end = Clock::now() + patience; Clock::now() < end; poll(nullptr, 0, between_looks)) {
+            if (tell_bridge(SuspendRequest{}, *suspends)) {
+                if (is_served(order_.region)) continue;
+                return;
+            }
+            if (suspends->step != SuspendStep::none) return;  // another command's
+            if (suspends->returning != 0 || tell_bridge(PauseRequest{}, *reply)) continue;
+            bool all_run = true;
+            for (const PauseRow& row : std::span(reply->rows, reply->count)) {
+                if (row.state == Paused::running || !running_.contains(row.channel)) continue;
+                all_run = false;
+                const auto answer = std::make_unique<PauseReply>();
+                (void)!tell_bridge(
+                    PauseRequest{.what = PauseRequest::resume, .by = PauseRequest::channel, .client = row.channel},
+                    *answer);
+            }
+            if (all_run) return;
+        }
     }
 
     // The source's bridge decides: it has ended for good, or it goes on.
@@ -122,13 +157,14 @@ class Move {
         constexpr std::chrono::seconds patience{60};
         const auto reply = std::make_unique<SuspendReply>();
         for (const auto end = Clock::now() + patience; Clock::now() < end; poll(nullptr, 0, between_looks)) {
-            if (tell_bridge({}, *reply)) {
+            if (tell_bridge(SuspendRequest{}, *reply)) {
                 if (is_served(order_.region)) continue;  // it ends, or another one follows it
                 side = Side::destination;
                 return {};
             }
             if (reply->step == SuspendStep::ended) continue;
-            if (reply->step != SuspendStep::none) (void)!tell_bridge({.what = SuspendRequest::cancel}, *reply);
+            if (reply->step != SuspendStep::none)
+                (void)!tell_bridge(SuspendRequest{.what = SuspendRequest::cancel}, *reply);
             if (reply->step != SuspendStep::none || reply->returning != 0) continue;
             side = Side::source;
             return {};
@@ -180,11 +216,11 @@ class Move {
         return false;
     }
 
-    const MoveCommand& command_;
     const SuspendOrder order_;
     const Destination to_;
     const MoveOrder offer_;
     Progress& progress_;
+    std::set<std::uint32_t> running_;
 };
 
 // ---- the parent
@@ -259,7 +295,8 @@ int run(const MoveCommand& command) {
     void* const shared = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return complain("move", strerror(errno));
     Progress& progress = *new (shared) Progress;
-    Move move(command, order, to, offer, progress);
+    Move move(order, to, offer, progress);
+    if (const Failure e = move.begin()) return complain("move", e.text());
     return supervise(move, progress);
 }
 

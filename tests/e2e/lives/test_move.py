@@ -225,6 +225,17 @@ def test_wherever_a_move_is_cut_or_killed_exactly_one_side_goes_on(moves, does):
     assert vm.wait() == 0 and "right" in vm.out, vm
 
 
+def test_a_source_whose_bridge_is_killed_goes_on_with_the_next_one(moves):
+    vm = plays_a_vm(moves.region)
+    for place in {"word": "part"}, {"word": "part_end", "count": 3}, {"word": "have"}:
+        fault = {"delivered": True, "does": "pid", "pid": moves.region.bridge.proper, **place}
+        ran = moves.move(faults=[fault])
+        assert goes_on(moves, ran, fault, vm) == "source"
+        assert moves.region.bridge.runs()
+    vm.send()
+    assert vm.wait() == 0 and "right" in vm.out, vm
+
+
 @pytest.mark.parametrize("does", ["cut", "receiver", "mover"])
 @pytest.mark.parametrize("place", [{"word": "have"}, {"word": "go"}, {"word": "go", "delivered": True}, {"word": "awake"}],
                          ids=["before_it_is_heard", "decided", "told", "done"])
