@@ -13,7 +13,7 @@
 include mk/settings.mk
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps ci-deps installed headers toolkit demo check check-unit check-gpu bench bench-gpu bench-devices bench-residency docs site fuzz install install-strip install-module uninstall dist deb rpm release clean format
+.PHONY: all help deps ci-deps installed headers toolkit demo check check-unit check-gpu check-suspend bench bench-gpu bench-devices bench-residency docs site fuzz install install-strip install-module uninstall dist deb rpm release clean format
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -65,6 +65,11 @@ check-gpu: deps
 	@$(MAKE) --no-print-directory $(side_by_side) tests
 	@tests/check $(check_options) --device cuda $(shell find tests/e2e -name "test_*.py") tests/soft/kernels_test.sh tests/vm/programs_test.sh tests/vm/clients_test.sh
 
+# All that holds what `barcuda suspend` and `barcuda wake` do.
+check-suspend: deps
+	@$(MAKE) --no-print-directory $(side_by_side) -k all $(suspend_tests) $(programs) $(e2e_programs)
+	@tests/check $(check_options) $(suspend_tests) tests/e2e/lives/test_suspend.py
+
 include mk/pages.mk
 include mk/fuzz.mk
 include mk/install.mk
@@ -79,6 +84,7 @@ help:
 	@echo "make demo        install what is missing, build, boot a QEMU guest and run CUDA programs in it"
 	@echo "make check       install what is missing, build, run every test that needs no GPU"
 	@echo "make check-unit  the unit tests; without a CUDA toolkit, those that need none"
+	@echo "make check-suspend  what holds suspending and waking alone"
 	@echo "make check-gpu   the whole-program tests on this machine's GPU"
 	@echo "make bench       costs of posting, the queue and the heap; the software GPU"
 	@echo "make bench-gpu   native, Barcuda flat and Barcuda in a VM, side by side, on this machine's GPU"

@@ -29,6 +29,7 @@ sources_soft-blas       := $(wildcard soft-gpu/blas/*.cc)
 sources_soft-random     := $(wildcard soft-gpu/random/*.cc)
 sources_soft-nvml       := $(wildcard soft-gpu/nvml/*.cc)
 sources_unit-support    := $(wildcard tests/unit/support/*.cc)
+sources_generator       := tests/hostile/generator.cc tests/hostile/rows.cc
 # Without LLVM's headers the software GPU interprets all kernels.
 LLVM_CONFIG ?= $(firstword $(wildcard $(patsubst %,/usr/bin/llvm-config-%,19 18 17 16 15 14) /usr/bin/llvm-config))
 archives := $(patsubst sources_%,%,$(filter sources_%,$(.VARIABLES)))

@@ -7,7 +7,7 @@ room_of = $(notdir $(patsubst %/,%,$(dir $(filter %/$(1).cc,$(unit_files)))))
 in_room = $(filter $(1),$(call room_of,$(2)))
 archives_of = $(if $(call in_room,heap,$(1)),guest-heap shm-device base,$(if $(call in_room,cli,$(1)),base-cli base,$(if $(call in_room,soft-gpu,$(1)),soft-driver soft-engine,$(if \
     $(call in_room,runtime,$(1)),guest-runtime soft-driver soft-engine,$(if \
-    $(call in_room,guest,$(1)),guest-driver guest-client guest-heap) $(if $(call in_room,kubernetes,$(1)),host-shares host-watch) $(host) soft-engine shm-device base))))
+    $(call in_room,guest,$(1)),guest-driver guest-client guest-heap) $(if $(call in_room,kubernetes,$(1)),host-shares host-watch) $(if $(call in_room,worker,$(1)),generator) $(host) soft-engine shm-device base))))
 generated_of = $(strip $(if $(call in_room,guest runtime,$(1)),$(B)/unsupported.o) $(if $(call in_room,runtime,$(1)),$(B)/runtime_shapes.o))
 UNIT ?= %
 fast_link := $(if $(shell command -v ld.lld),-fuse-ld=lld)  # a quarter of the time of the usual one
@@ -49,7 +49,11 @@ $(foreach p,$(unit_programs),$(if $(call tests_of,$(p)),$(eval $(call unit_progr
 $(patsubst %,$(B)/tests/%,$(filter ptx%,$(unit_names))): | $(if $(LLVM_CONFIG),$(lib)/barcuda-soft/libbarcuda-ptx.so)
 
 # The guest's layers over a worker that opens the software GPU, and a worker's own.
-$(patsubst %,$(B)/tests/%,$(foreach t,$(unit_names),$(if $(call in_room,guest,$(t)),$(t))) $(filter memory_layer_test births_carried_test,$(unit_names))): | $(lib)/barcuda-soft/libcuda.so.1
+$(patsubst %,$(B)/tests/%,$(foreach t,$(unit_names),$(if $(call in_room,guest,$(t)),$(t))) $(filter memory_layer_test births_carried_test births_generated_test,$(unit_names))): | $(lib)/barcuda-soft/libcuda.so.1
+$(patsubst %,$(B)/tests/%,$(filter births_generated_test,$(unit_names))): | $(patsubst %,$(lib)/barcuda-soft/%,libcublas.so.13 libcurand.so.10)
+
+# For `make check-suspend`: what a client leaves and wakes with, the folder, and the bridge's steps.
+suspend_tests := $(patsubst %,$(B)/tests/%,$(filter births% code_store_test leave_test session_state_test set_test frames_test suspending_test restore_test ledger_test,$(unit_names)))
 
 # Programs that run in the guests of tests/vm.
 vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))

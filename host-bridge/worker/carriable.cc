@@ -61,6 +61,22 @@ bool has_unmapped_memory(Session& session) {
     });
 }
 
+// Its contents are read and written where it is mapped. (VMs of which clients are carried have one GPU.)
+bool has_mapping_without_access(Session& session) {
+    const Driver& driver = session.driver();
+    return std::ranges::any_of(session.births().memory(), [&](const Birth::Made& made) {
+        if (made.thing.sort != Thing::Sort::mapping) return false;
+        for (const CUdeviceptr at : {made.thing.name, made.thing.name + made.bytes - 1}) {
+            unsigned long long access = 0;
+            const CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+            if (!driver.cuMemGetAccess || driver.cuMemGetAccess(&access, &device, at) != CUDA_SUCCESS ||
+                access != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+                return true;
+        }
+        return false;
+    });
+}
+
 std::vector<Hindrance> in_code(Session& session) {
     std::set<std::string> all;
     const std::vector<Birth> births = session.births().needed();
@@ -113,6 +129,9 @@ std::vector<Hindrance> hindrances(Session& session) {
         all.push_back({fmt::format("{}, by {}", why->what, rows), std::string(why->cure)});
     if (has_unmapped_memory(session))
         all.push_back({"physical memory (cuMemCreate) that is not mapped as a whole", "map or release it"});
+    if (has_mapping_without_access(session))
+        all.push_back({"memory that is mapped (cuMemMap), and that the GPU may not read and write",
+                       "give access to it (cuMemSetAccess), or unmap it"});
     if (std::string array = unreadable_array(session); !array.empty())
         all.push_back({std::move(array), "free it; other arrays, and textures of linear memory, are carried"});
     return all.empty() ? in_code(session) : all;

@@ -147,6 +147,7 @@ class Replay {
 }  // namespace
 
 Carried carry(Session& session) {
+    session.forget_ended_objects();
     Carried all;
     all.births = session.births().needed();
     all.state = session.state();

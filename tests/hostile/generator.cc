@@ -63,7 +63,7 @@ bool ends_much(Op op) { return op == Op::cuDevicePrimaryCtxReset_v2 || op == Op:
 }  // namespace
 
 bool Generator::begin() {
-    extent_ = session.extent(wire::first_extent);
+    extent_ = stage.extent(wire::first_extent);
     if (extent_.empty()) return false;
     image_bytes_ = ptx.size() + 1;
     std::memcpy(extent_.data(), ptx.data(), image_bytes_);
@@ -77,13 +77,16 @@ bool Generator::begin() {
 
 Op Generator::next_op() {
     if (known.of(tag<CUcontext>()).empty()) return Op::cuDevicePrimaryCtxRetain;
-    if (!wanted_.empty() && random.chance(70)) {
-        const Op op = wanted_.back();
-        wanted_.pop_back();
-        return op;
-    }
+    if (!wanted_.empty() && random.chance(70)) return *next_wanted();
     for (;;)
         if (const Op op = random.pick(rows().all); !ends_much(op) || random.chance(10)) return op;
+}
+
+std::optional<Op> Generator::next_wanted() {
+    if (wanted_.empty()) return {};
+    const Op op = wanted_.back();
+    wanted_.pop_back();
+    return op;
 }
 
 void Generator::want_maker(Tag type) {
@@ -150,11 +153,11 @@ const char* Generator::name(bool variable) {
 // A word of an extent or of the channel's fences, and more than it was ever asked for.
 ext::Fence Generator::fence() {
     const std::uint64_t word = 8 * random.below(BARCUDA_FENCES);
-    if (random.below(2)) return {session.channel().offset + BARCUDA_FENCES_OFFSET + word, ++fence_};
+    if (random.below(2)) return {stage.channel_offset() + BARCUDA_FENCES_OFFSET + word, ++fence_};
     return {offset_of(heap(8 * BARCUDA_FENCES) + word), ++fence_};
 }
 
-std::span<std::byte> Generator::spare_extent() { return session.extent(BARCUDA_GRANULE); }
+std::span<std::byte> Generator::spare_extent() { return stage.extent(BARCUDA_GRANULE); }
 
 // ---- lies ----------------------------------------------------------------------------------------------------------
 
@@ -205,13 +208,13 @@ void Generator::build(Op op, Pending& p, double lies) {
     p.used = 0;
     p.lie = random.chance(lies);
     graph = 0;
-    const std::span<std::byte> memory = session.request_memory();
+    const std::span<std::byte> memory = stage.request_memory();
     auto& contexts = known.of(tag<CUcontext>());
     const std::uint64_t context = contexts.empty()    ? 0
                                   : random.chance(95) ? contexts.front().id
                                                       : random.pick(contexts).id;
     Writer w(memory);
-    w.put(RequestHead{session.number_of(op), static_cast<std::uint32_t>(context)});
+    w.put(RequestHead{stage.number_of(op), static_cast<std::uint32_t>(context)});
     row(op).build(*this, p, w);
     p.request_bytes = w.used();
     p.answered = row(op).how == How::call || random.chance(70);

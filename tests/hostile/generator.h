@@ -4,11 +4,12 @@
 // numbers a function likes. Lies are told afterwards, of the packed bytes.
 #pragma once
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "shm-device/queue/wire.h"
 #include "tests/hostile/known.h"
-#include "tests/hostile/session.h"
+#include "tests/hostile/stage.h"
 
 namespace barcuda::hostile {
 
@@ -41,16 +42,18 @@ const RowEntry& row(Op op);
 
 class Generator {
   public:
-    Generator(Session& session, Known& known, Random& random) : session(session), known(known), random(random) {}
+    Generator(Stage& stage, Known& known, Random& random) : stage(stage), known(known), random(random) {}
 
-    Session& session;
+    Stage& stage;
     Known& known;
     Random& random;
 
     // What the client begins with: an extent, with images, addresses and room in it. False: there is none to be had.
     bool begin();
     Op next_op();
-    // Writes a command into the session's request memory, for post().
+    // The row that the commands so far have lacked, if there is one: the last one that was wanted.
+    std::optional<Op> next_wanted();
+    // Writes a command into the stage's request memory.
     void build(Op op, Pending& pending, double lies);
     void learn(Pending& pending, CUresult result, std::span<const std::byte> reply);
 
@@ -58,7 +61,7 @@ class Generator {
     std::uint64_t new_id() { return next_id_++; }
     void free_id(std::uint64_t id) { known.remove(id); }
     bool knows(std::uint64_t) const { return true; }
-    std::uint64_t offset_of(const void* p) const { return session.region().offset_of(p); }
+    std::uint64_t offset_of(const void* p) const { return stage.offset_of(p); }
     std::uint64_t on_device(std::uint64_t address, std::size_t) const { return address; }
 
     // ---- what arguments are drawn from

@@ -223,6 +223,23 @@ template <std::size_t Node, Op maker> struct OfNode {  // of this kind
     REST { AT(Node) = std::bit_cast<CUgraphNode>(g.object(tag<CUgraphNode>(), 0, maker)); }
 };
 template <> struct Honest<Op::cuGraphChildGraphNodeGetGraph> : OfNode<0, Op::cuGraphAddChildGraphNode> {};
+// Of a graph that was instantiated, and the graph that the node is a copy of: the only one that surely fits.
+template <> struct Honest<Op::cuGraphAddChildGraphNode> {
+    LEARN { g.known.of(tag<CUgraphNode>()).back().note = std::bit_cast<std::uint64_t>(AT(4)); }
+};
+template <> struct Honest<Op::cuGraphExecChildGraphNodeSetParams> {
+    REST {
+        const std::uint64_t node = g.object(tag<CUgraphNode>(), 0, Op::cuGraphAddChildGraphNode);
+        const auto& nodes = g.known.of(tag<CUgraphNode>());
+        const auto its = std::ranges::find(nodes, node, &Thing::id);
+        if (its == nodes.end() || its->made_by != Op::cuGraphAddChildGraphNode) return;
+        const auto& execs = g.known.of(tag<CUgraphExec>());
+        const auto of = std::ranges::find(execs, its->whole, &Thing::note);
+        if (of == execs.end()) return g.want(Op::cuGraphInstantiateWithFlags);
+        AT(0) = std::bit_cast<CUgraphExec>(of->id), AT(1) = std::bit_cast<CUgraphNode>(node);
+        AT(2) = std::bit_cast<CUgraph>(its->note);
+    }
+};
 template <> struct Honest<Op::cuGraphEventRecordNodeGetEvent> : OfNode<0, Op::cuGraphAddEventRecordNode> {};
 template <> struct Honest<Op::cuGraphEventRecordNodeSetEvent> : OfNode<0, Op::cuGraphAddEventRecordNode> {};
 template <> struct Honest<Op::cuGraphExecEventRecordNodeSetEvent> : OfNode<1, Op::cuGraphAddEventRecordNode> {};
@@ -281,6 +298,7 @@ template <> struct Honest<Op::add_values_node> {
 };
 template <> struct Honest<Op::cuGraphInstantiateWithFlags> {
     NUMBERS { AT(2) = g.random.one_of({0ull, 0ull, 1ull, 8ull}); }
+    LEARN { g.known.of(tag<CUgraphExec>()).back().note = std::bit_cast<std::uint64_t>(AT(1)); }
 };
 template <> struct Honest<Op::cuGraphCreate> : NoFlags<1> {};
 template <> struct Honest<Op::create_user_object> {
@@ -303,6 +321,9 @@ template <> struct Honest<Op::cuGraphReleaseUserObject> {
 template <> struct Honest<Op::cuDevicePrimaryCtxRetain> : NoFlags<1> {};
 template <> struct Honest<Op::create_context> {
     NUMBERS { AT(1) = 0, AT(2) = 0; }
+};
+template <> struct Honest<Op::cuCtxDestroy_v2> {
+    REST { AT(0) = std::bit_cast<CUcontext>(g.object(tag<CUcontext>(), 0, Op::create_context)); }
 };
 template <> struct Honest<Op::cuDevicePrimaryCtxReset_v2> {
     LEARN {

@@ -12,7 +12,7 @@
 #include "guest-allocator/client/bell.h"
 #include "shm-device/queue/virtqueue.h"
 #include "shm-device/region/region.h"
-#include "shm-device/rows/identity.h"
+#include "tests/hostile/stage.h"
 
 namespace barcuda::hostile {
 
@@ -25,13 +25,14 @@ struct Claims {
     bool kicks = true;
 };
 
-class Session {
+class Session : public Stage {
   public:
     static constexpr unsigned depth = 16;  // chains under way
     static constexpr std::size_t room = BARCUDA_COMMANDS_SIZE / depth / 8 * 8;
 
     explicit Session(unsigned patience) : patience_(patience) {}
-    ~Session() { close(); }
+    ~Session() override { close(); }
+    Session(const Session&) = delete;
 
     // "": a worker serves it, or will; else why not.
     std::string open(const std::string& region, const Claims& claims = {});
@@ -42,14 +43,18 @@ class Session {
     barcuda_state state() const { return static_cast<barcuda_state>(observe(channel_.status().state)); }
     bool ended() const { return state() > BARCUDA_STATE_READY; }
     std::string message() const;
-    RowNumber number_of(Op op) const { return numbers_[static_cast<std::size_t>(op)]; }
+    RowNumber number_of(Op op) const override { return numbers_[static_cast<std::size_t>(op)]; }
 
     // The extent of its own, BARCUDA_GRANULE bytes at least, mapped; none: the host has none left, or does not answer.
-    std::span<std::byte> extent(std::uint64_t bytes);
+    std::span<std::byte> extent(std::uint64_t bytes) override;
+    std::uint64_t offset_of(const void* p) const override { return region_.offset_of(p); }
+    std::uint64_t channel_offset() const override { return channel_.offset; }
 
     bool can_post() const { return posted() - collected_ < depth && queue_->can_post(2); }
     std::uint64_t posted() const { return queue_->posted(); }
-    std::span<std::byte> request_memory() const { return place(posted()); }  // of the chain that is posted next
+    std::span<std::byte> request_memory() const override {
+        return place(posted());
+    }  // of the chain that is posted next
     // The request lies in request_memory(); behind it is room for the reply. 0: nobody waits for one.
     void post(std::size_t request_bytes, std::size_t reply_bytes);
     // Chains in the queue, whatever they say.

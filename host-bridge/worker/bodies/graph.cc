@@ -160,7 +160,12 @@ CUresult add_conditional_node(CUgraphNode* node, CUgraph graph, const CUgraphNod
 }
 
 CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* why, CUresult* verdict) {
-    *verdict = driver().cuGraphExecUpdate_v2(exec, graph, why);
+    CUgraphExecUpdateResultInfo its{};
+    *verdict = driver().cuGraphExecUpdate_v2(exec, graph, &its);
+    // One by one: a driver may assign a struct of its stack, whose padding tells of the host and is another each time.
+    why->result = its.result;
+    why->errorNode = its.errorNode;
+    why->errorFromNode = its.errorFromNode;
     return CUDA_SUCCESS;
 }
 

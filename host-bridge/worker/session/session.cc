@@ -82,6 +82,11 @@ bool Session::quiet() {
     return deferred_.check_idle() && calls_.quiet();  // what is released may be work, too
 }
 
+void Session::forget_ended_objects() {
+    for (const Handles::State::Object& object : handles_.state().objects)
+        if (CUuserObject its = nullptr; handles_.find(object.id, its) && !user_objects_.there(its)) drop(object.id);
+}
+
 Session::State Session::state() {
     const CUcontext current = contexts_.current();
     return {.handles = handles_.state(),

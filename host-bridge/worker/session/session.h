@@ -70,6 +70,8 @@ class Session {
     template <class T> bool is_part(T value, std::uint64_t whole) const { return handles_.is_part(value, whole); }
     void join(std::uint64_t id, std::uint64_t whole) { handles_.join(id, whole); }
     void drop(std::uint64_t id);
+    // User objects end with their last reference, whoever has that: their ids are of no more use then.
+    void forget_ended_objects();
 
     // Finds the address of [offset, offset + bytes), which must be in the client's extents.
     template <class T> Verdict locate(std::uint64_t offset, std::uint64_t bytes, T& value) const {

@@ -65,6 +65,10 @@ CUresult no_image(CUlinkState, void** image, std::size_t* bytes) {
     *bytes = sizeof text;
     return CUDA_SUCCESS;
 }
+CUresult open_memory(CUdeviceptr* address, CUipcMemHandle, unsigned) {
+    *address = World::current().memory;
+    return CUDA_SUCCESS;
+}
 CUresult set_current(CUcontext context) {  // or none
     if (context) look_at("cuCtxSetCurrent", context);
     return CUDA_SUCCESS;
@@ -90,6 +94,7 @@ Driver driver() {
     d.cuFuncGetName = a_name<CUfunction>;
     d.cuKernelGetName = a_name<CUkernel>;
     d.cuLinkComplete = no_image;
+    d.cuIpcOpenMemHandle_v2 = open_memory;
     d.cuCtxSetCurrent = set_current;
     d.cuGetErrorName = error_name;
     return d;
@@ -105,8 +110,11 @@ void fill(Libraries& libraries) {
 #undef X
 }
 
-Ground::Ground(std::uint64_t base, const Driver& driver)
-    : file(memfd_create("ground", 0)), extents(file, base), table(driver), session(table, extents, *this, status) {
+Ground::Ground(std::uint64_t base, const Driver& driver, int region)
+    : file(region < 0 ? memfd_create("ground", 0) : dup(region)),
+      extents(file, base),
+      table(driver),
+      session(table, extents, *this, status) {
     fill(session.libraries());
     expect(file >= 0 && ftruncate(file, bytes) == 0 && !extents.map(0, granted), "the test", "no memory");
 }

@@ -52,7 +52,8 @@ struct Ground : Granter {
     const Driver table;
     Session session;
 
-    explicit Ground(std::uint64_t base = ground_base, const Driver& driver = fake::driver());
+    // `region`: a file of those bytes; -1: one of its own.
+    explicit Ground(std::uint64_t base = ground_base, const Driver& driver = fake::driver(), int region = -1);
     ~Ground() override;
     CUresult grant(std::uint64_t, std::uint64_t&, std::uint64_t&) override { return CUDA_ERROR_OUT_OF_MEMORY; }
     void release(std::uint64_t, std::uint64_t) override {}

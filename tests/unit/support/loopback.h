@@ -18,7 +18,8 @@ struct Loopback : testing::Test {
     fake::World& world = fake::World::current();
     sample::Guest guest;
     std::vector<std::byte> reply = std::vector<std::byte>(1 << 20);
-    explicit Loopback(const Driver& driver = fake::driver()) : ground(fake::ground_base, driver) {
+    explicit Loopback(const Driver& driver = fake::driver(), int region = -1)
+        : ground(fake::ground_base, driver, region) {
         guest.offset = 0x1000;
     }
 

@@ -3,60 +3,24 @@
 // where they were made again from what was recorded: by the same ids, at the same addresses, with the same contents.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "host-bridge/between/device_choice.h"
-#include "host-bridge/worker/carriable.h"
-#include "host-bridge/worker/carried_format.h"
-#include "host-bridge/worker/memory/layer.h"
 #include "host-bridge/worker/memory_bytes.h"
-#include "host-bridge/worker/wake.h"
-#include "shm-device/rows/identity.h"
-#include "tests/unit/support/bridge_end.h"
+#include "tests/unit/support/carried.h"
 #include "tests/unit/support/kernels_ptx.h"
-#include "tests/unit/support/loopback.h"
 
 namespace barcuda {
 namespace {
 
 using enum Op;
 
-// What blocks need of a worker.
-struct Worker : Granter, GpuWork {
-    CUresult grant(std::uint64_t, std::uint64_t&, std::uint64_t&) override { return CUDA_ERROR_OUT_OF_MEMORY; }
-    void release(std::uint64_t, std::uint64_t) override {}
-    CUresult share(Shared::Kind, Shared::Handle&, const File&) override { return CUDA_ERROR_NOT_SUPPORTED; }
-    CUresult find_shared(Shared::Kind, Shared::Handle&, File&) override { return CUDA_ERROR_NOT_SUPPORTED; }
-    void withdraw(const Shared::Handle&) override {}
-    bool idle() override { return false; }
-    bool may_capture() override { return true; }
-
-    Driver& driver() {
-        static Driver table;
-        setenv("BARCUDA_SOFT_MEMORY", "256M", 1);
-        EXPECT_EQ("", table.open(software_library()).text());
-        EXPECT_EQ(CUDA_SUCCESS, table.cuInit(0));
-        allocate_in_blocks(table, *this, *this);
-        return table;
-    }
-};
-
 // A client whose worker is this process.
-struct Client : Worker, Loopback {
-    CodeStore code;
-    Client() : Loopback(driver()) { ground.session.record_births(code); }
-    void TestBody() override {}
-    Session& session() { return ground.session; }
-    const Driver& gpu() { return ground.table; }
-
+struct Client : CarriedClient {
     void begin() {
         CUcontext primary = nullptr;
         ASSERT_TRUE((call<cuDevicePrimaryCtxRetain>(&primary, 0).ok()));
@@ -76,10 +40,6 @@ struct Client : Worker, Loopback {
         T value{};
         EXPECT_EQ(CUDA_SUCCESS, (call<copy_out>(static_cast<void*>(&value), at, sizeof value, CUstream{}).result));
         return value;
-    }
-    void wait() {
-        session().launches().flush();
-        EXPECT_EQ(CUDA_SUCCESS, gpu().cuCtxSynchronize());
     }
     void put_code() {
         std::memcpy(ground.extents.locate(guest.offset, sizeof kernels_ptx), kernels_ptx, sizeof kernels_ptx);
@@ -127,8 +87,7 @@ struct Client : Worker, Loopback {
     void launch_graph(CUgraphExec e) { EXPECT_EQ(CUDA_SUCCESS, (call<cuGraphLaunch>(e, CUstream{}).result)); }
 };
 
-// What the two processes have in common: ids and numbers that the program remembers. (The parts of the client are in
-// files without names.)
+// What the two processes have in common: ids and numbers that the program remembers.
 struct Memory {
     std::uint64_t next_id, remembered[64];
 };
@@ -137,31 +96,12 @@ class BirthsCarried : public testing::Test {
   protected:
     Memory* const memory = static_cast<Memory*>(
         mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    const File births{memfd_create("births", 0)}, code{memfd_create("code", 0)}, contents{memfd_create("memory", 0)};
+    const CarriedParts parts;
     ~BirthsCarried() override { munmap(memory, sizeof(Memory)); }
 
     std::uint64_t& kept(std::size_t which) { return memory->remembered[which]; }
     template <class T> void keep(std::size_t which, T what) { kept(which) = (std::uint64_t)what; }
     template <class T> T get(std::size_t which) { return (T)kept(which); }
-
-    static void in_a_process(const std::function<void()>& body) {
-        const pid_t pid = fork();
-        if (pid == 0) {
-            body();
-            std::fflush(nullptr);
-            _exit(HasFailure() ? 1 : 0);
-        }
-        int status = 0;
-        waitpid(pid, &status, 0);
-        ASSERT_EQ(status, 0) << "what a client did in its process";
-    }
-    static std::vector<std::byte> bytes_of(const File& file) {
-        struct stat about {};
-        EXPECT_EQ(0, fstat(file.fd(), &about));
-        std::vector<std::byte> bytes(static_cast<std::size_t>(about.st_size));
-        EXPECT_EQ(about.st_size, pread(file.fd(), bytes.data(), bytes.size(), 0));
-        return bytes;
-    }
 
     // The client's first worker: all that is carried is written down.
     void first(const std::function<void(Client&)>& make) {
@@ -170,29 +110,13 @@ class BirthsCarried : public testing::Test {
             client.begin();
             make(client);
             client.wait();
-            ASSERT_TRUE(client.session().quiet());
-            Station station(client.session());
-            station.hand(carrying::Which::births, births.fd());
-            station.hand(carrying::Which::code, code.fd());
-            station.hand(carrying::Which::memory, contents.fd());
-            station.order(carrying::Wanted::write);
-            ASSERT_EQ(station.place.able, 1u) << station.place.what;
+            ASSERT_EQ("", parts.write(client).what);
             memory->next_id = client.guest.next;
         });
     }
     Failure wake(Client& client) {
         client.guest.next = memory->next_id;
-        BridgeLink::Parts parts;
-        const File* const files[] = {&births, &code, &contents};
-        for (std::size_t i = 0; i < parts.size(); ++i) {
-            EXPECT_EQ(0, lseek(files[i]->fd(), 0, SEEK_SET));
-            parts[i] = File(dup(files[i]->fd()));
-        }
-        CarryPlace place;
-        Carried carried;
-        Failure failure = barcuda::wake(client.session(), client.code, rows_hash(identities), parts, place, carried);
-        if (!failure) { EXPECT_EQ(place.memory, bytes_of(contents).size()); }
-        return failure;
+        return parts.wake(client);
     }
     // And the second one, which goes on.
     void second(const std::function<void(Client&)>& use) {
@@ -272,7 +196,7 @@ TEST_F(BirthsCarried, MemoryThatTheProgramMapsIsWhereItWas) {
         EXPECT_TRUE((c.call<cuMemAddressFree>(at, 4 * granule).ok()));
     });
 }
-TEST_F(BirthsCarried, PhysicalMemoryThatIsNotMappedAsAWholeStandsInTheWay) {
+TEST_F(BirthsCarried, PhysicalMemoryThatIsNotMappedAsAWholeWithAccessStandsInTheWay) {
     in_a_process([] {
         constexpr std::size_t granule = 2 << 20;
         Client c;
@@ -286,6 +210,12 @@ TEST_F(BirthsCarried, PhysicalMemoryThatIsNotMappedAsAWholeStandsInTheWay) {
         ASSERT_TRUE((c.call<cuMemCreate>(&physical, 2 * granule, &what, 0ull).ok()));
         EXPECT_EQ(hindrances(c.session()).size(), 1u) << "mapped nowhere";
         ASSERT_TRUE((c.call<cuMemMap>(at, 2 * granule, std::size_t{0}, physical, 0ull).ok()));
+        EXPECT_EQ(hindrances(c.session()).size(), 1u) << "no access";
+        CUmemAccessDesc access{what.location, CU_MEM_ACCESS_FLAGS_PROT_READ};
+        ASSERT_TRUE((c.call<cuMemSetAccess>(at, 2 * granule, &access, std::size_t{1}).ok()));
+        EXPECT_EQ(hindrances(c.session()).size(), 1u) << "what it has cannot be put back there";
+        access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        ASSERT_TRUE((c.call<cuMemSetAccess>(at, 2 * granule, &access, std::size_t{1}).ok()));
         EXPECT_EQ(hindrances(c.session()).size(), 0u) << "mapped as a whole";
         ASSERT_TRUE((c.call<cuMemUnmap>(at, 2 * granule).ok()));
         EXPECT_EQ(hindrances(c.session()).size(), 1u) << "unmapped again";
@@ -584,6 +514,19 @@ TEST_F(BirthsCarried, PoolsAndWhatIsSetOfThem) {
         EXPECT_EQ(threshold, 1u << 20);
     });
 }
+TEST_F(BirthsCarried, AnObjectOfTheProgramThatEndedWithItsLastReferenceIsGone) {
+    first([&](Client& c) {
+        CUuserObject object = nullptr;
+        ASSERT_TRUE(
+            (c.call<create_user_object>(&object, std::uint64_t{0}, 2u, unsigned{CU_USER_OBJECT_NO_DESTRUCTOR_SYNC})
+                 .ok()));
+        ASSERT_TRUE((c.call<cuUserObjectRelease>(object, 1u).ok()));
+        EXPECT_EQ(hindrances(c.session()).size(), 1u) << "there is a reference";
+        ASSERT_TRUE((c.call<cuUserObjectRelease>(object, 1u).ok()));
+        keep(0, object);
+    });
+    second([&](Client& c) { EXPECT_FALSE((c.call<cuUserObjectRelease>(get<CUuserObject>(0), 1u).ok())); });
+}
 TEST_F(BirthsCarried, ACarriedClientCanBeCarriedOn) {
     first([&](Client& c) {
         const CUfunction store = c.function(c.module(), "store");
@@ -599,14 +542,14 @@ TEST_F(BirthsCarried, ACarriedClientCanBeCarriedOn) {
         ASSERT_TRUE(client.session().quiet());
         Carried again = carry(client.session());
         again.extents = client.session().extents().all();
-        EXPECT_EQ(written(again), bytes_of(births));
+        EXPECT_EQ(written(again), CarriedParts::bytes_of(parts.births()));
     });
 }
 // ---- differences
 TEST_F(BirthsCarried, MemoryThatIsDamagedIsNotGivenToTheProgram) {
     first([&](Client& c) { c.fill(c.memory(1 << 20), 1, 1 << 20); });
     const char other = 2;
-    ASSERT_EQ(1, pwrite(contents.fd(), &other, 1, sizeof(PieceHead) + 1000));
+    ASSERT_EQ(1, pwrite(parts.memory().fd(), &other, 1, sizeof(PieceHead) + 1000));
     in_a_process([&] {
         Client client;
         const std::string text = wake(client).text();
