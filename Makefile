@@ -22,6 +22,7 @@ include mk/products.mk
 include mk/programs.mk
 include mk/tests.mk
 include mk/deps.mk
+include mk/windows.mk
 
 # As many side by side as make was told to (-j), or as there are processors.
 jobs := $(shell nproc)
@@ -93,6 +94,7 @@ help:
 	@echo "make fuzz        each fuzzer for FUZZ_SECONDS=60"
 	@echo "make soak        SOAK=3600 seconds of clients that lie, beside one that does not, and of random kills"
 	@echo "make docs        docs/support.md: every function of CUDA, what is done with it, and its test; the table of docs/limits.md"
+	@echo "make windows     what is there for Windows guests, in build/windows, by mingw-w64; their tests run under Wine"
 	@echo "make kubernetes  barcuda-device-plugin, and what its test needs (gRPC)"
 	@echo "make site        the pages as a site, in build/site"
 	@echo "make install     into PREFIX=/usr/local, libraries into LIBDIR=PREFIX/lib (DESTDIR is understood); uninstall takes it away again;"
