@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -53,6 +54,14 @@ int allow(void* address, std::size_t bytes, Access access) {
 }
 
 void forget(void* address, std::size_t bytes) { ::madvise(address, bytes, MADV_DONTNEED); }
+
+// Asynchronous, msync() looks and does nothing.
+bool is_mapped(const void* p, std::size_t bytes) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(p) & ~std::uintptr_t{4095};
+    const auto end = reinterpret_cast<std::uintptr_t>(p) + bytes;
+    // Asynchronous, it looks and does nothing. Not libc's msync(), where a thread can be cancelled.
+    return end > begin && ::syscall(SYS_msync, begin, end - begin, MS_ASYNC) == 0;
+}
 
 bool touch_to_write(void* address, std::size_t bytes) { return ::madvise(address, bytes, MADV_POPULATE_WRITE) == 0; }
 

@@ -26,6 +26,8 @@ bool touch_to_write(void* address, std::size_t bytes);
 // Reserves addresses that no mapping has. False: not all of them, or none.
 bool reserve(std::uintptr_t begin, std::uintptr_t end);
 void unmap(void* address, std::size_t bytes);
+// Whether each page of it is mapped.
+bool is_mapped(const void* p, std::size_t bytes);
 
 // Moves the mapping at `from` to `to`, in place of the mapping there.
 int move_mapping(void* from, std::size_t bytes, void* to);

@@ -14,7 +14,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <vector>
 
@@ -98,13 +97,6 @@ CUresult import_from(Handle* handle, void* descriptor, CUmemAllocationHandleType
     return command<op>(handle, slip.token);
 }
 
-// ---- handles that the program holds more than once: the host has each of them once
-Mutex held_mutex;
-std::map<CUmemGenericAllocationHandle, unsigned>& held() {
-    static auto& all = *new std::map<CUmemGenericAllocationHandle, unsigned>;
-    return all;
-}
-
 }  // namespace
 
 namespace descriptors {
@@ -153,39 +145,4 @@ CU cuMemPoolExportToShareableHandle(void* descriptor, CUmemoryPool pool, CUmemAl
 CU cuMemPoolImportFromShareableHandle(CUmemoryPool* pool, void* descriptor, CUmemAllocationHandleType type,
                                       unsigned long long flags) {
     return import_from<Op::import_pool>(pool, descriptor, type, flags);
-}
-
-// ---- memory without an address
-CU cuMemCreate(CUmemGenericAllocationHandle* memory, size_t bytes, const CUmemAllocationProp* properties,
-               unsigned long long flags) {
-    // The program would reach it at the address where the worker has it mapped.
-    if (properties && crossing::on_host(properties->location)) return CUDA_ERROR_NOT_SUPPORTED;
-    descriptors::collect();
-    return command<Op::cuMemCreate>(memory, bytes, properties, flags);
-}
-
-CU cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* memory, void* address) {
-    if (managed::Found m; managed::find(reinterpret_cast<std::uintptr_t>(address), m)) return CUDA_ERROR_INVALID_VALUE;
-    std::lock_guard lock(held_mutex);
-    const CUresult r = command<Op::retain_memory>(memory, reinterpret_cast<CUdeviceptr>(address));
-    if (r != CUDA_SUCCESS) return r;
-    // What the guest has named (cuMemCreate) it holds already.
-    ++held().try_emplace(*memory, *memory < wire::given ? 1 : 0).first->second;
-    return r;
-}
-
-CU cuMemRelease(CUmemGenericAllocationHandle memory) {
-    descriptors::collect();
-    std::lock_guard lock(held_mutex);
-    if (const auto it = held().find(memory); it != held().end()) {
-        if (--it->second) return CUDA_SUCCESS;
-        held().erase(it);
-    }
-    return command<Op::cuMemRelease>(memory);
-}
-
-CU cuMemGetInfo_v2(size_t* free, size_t* total) {
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    descriptors::collect();
-    return command<Op::cuMemGetInfo_v2>(free, total);
 }

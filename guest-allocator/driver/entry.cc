@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // entry.cc: how programs find driver functions (cuGetProcAddress), and the names of errors.
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +9,7 @@
 
 #include "guest-allocator/client/log.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/symbols.h"
 #include "shm-device/cuda/api.h"
 #include "shm-device/cuda/results.h"
 
@@ -17,26 +17,13 @@ namespace {
 
 using namespace barcuda::guest;
 
-// Functions that only say that they are not there (unsupported.sh): a program that asks learns it here.
-extern "C" [[gnu::weak, gnu::visibility("hidden")]] const char __start_barcuda_unsupported[],
-    __stop_barcuda_unsupported[];
-
-void* look_up(const char* name) {
-    Dl_info here, there;
-    void* p = dlsym(RTLD_DEFAULT, name);
-    if (!p || !dladdr(p, &there) || !dladdr(reinterpret_cast<void*>(&look_up), &here)) return nullptr;
-    if (here.dli_fbase != there.dli_fbase) return nullptr;
-    const char* code = static_cast<const char*>(p);
-    return code >= __start_barcuda_unsupported && code < __stop_barcuda_unsupported ? nullptr : p;
-}
-
 // The twin of a symbol that is there, where it is asked for.
 void* look_up(const ApiSymbol& symbol, bool per_thread) {
-    void* const function = look_up(symbol.symbol);
+    void* const function = exported(symbol.symbol);
     if (!function || !per_thread || symbol.twin == Twin::none) return function;
     char twin[160];
     snprintf(twin, sizeof twin, "%s_%s", symbol.symbol, symbol.twin == Twin::ptsz ? "ptsz" : "ptds");
-    return look_up(twin);
+    return exported(twin);
 }
 
 // What a version of CUDA means by a name, and by no symbol's: the newest symbol that it has had until then. A function

@@ -7,7 +7,6 @@
 // not served answers CUDA_ERROR_NOT_SUPPORTED. Ids that are not here are refused; most libraries can do without.
 //
 // Libraries call these functions before each of their launches: none is a command unless its comment says so.
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/streams.h"
+#include "guest-allocator/driver/symbols.h"
 
 namespace barcuda::guest {
 namespace {
@@ -198,9 +198,8 @@ CU cuGetExportTable(const void** table, const CUuuid* id) {
     *table = nullptr;
     if (!id) return CUDA_ERROR_INVALID_VALUE;
     if ((*table = find<Contexts, Ids, Modules, Half>(id))) return CUDA_SUCCESS;
-    Dl_info caller{};
-    dladdr(__builtin_return_address(0), &caller);
-    const char* file = caller.dli_fname ? caller.dli_fname : program_invocation_short_name;
+    const char* const caller = file_of(__builtin_return_address(0));
+    const char* const file = caller ? caller : program_invocation_short_name;
     if (is(id, runtimes)) tell_of_runtime(file);
     else if (logs_debug() && first_time(id)) tell_of_unknown(id, file);
     return CUDA_ERROR_NOT_FOUND;

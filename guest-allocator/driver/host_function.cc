@@ -5,8 +5,6 @@
 // driver's own thread does.
 #include "guest-allocator/driver/host_function.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 #include <atomic>
@@ -14,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/os/thread.h"
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
@@ -102,11 +101,8 @@ void serve() {
 void start() {
     if (started) return;
     started = true;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const os::SignalsBlocked blocked;
     std::thread(serve).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 std::uint64_t keep(const QueuedFunction& f) {

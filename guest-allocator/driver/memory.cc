@@ -2,10 +2,8 @@
 // memory.cc: host memory and what pointers are. Pinned memory comes from the heap and never leaves the guest's hands:
 // host address = device address, so there is nothing to ask the worker. Registered memory outside the region has two.
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "base/os/map.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/context.h"
@@ -20,14 +18,6 @@ namespace barcuda::guest {
 namespace {
 
 bool reachable_host(heap::Kind kind) { return kind != heap::Kind::outside; }
-
-// Whether each page of it is the program's. Asynchronous, msync() looks and does nothing. (Not libc's, where a thread
-// can be cancelled.)
-bool is_mapped(const void* p, std::size_t bytes) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(p) & ~std::uintptr_t{4095};
-    const auto end = reinterpret_cast<std::uintptr_t>(p) + bytes;
-    return end > begin && syscall(SYS_msync, begin, end - begin, MS_ASYNC) == 0;
-}
 
 // Attributes of memory in the region (or elsewhere in this process), and of managed memory, answered here.
 CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p, const heap::Found& f) {
@@ -237,7 +227,7 @@ CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
     if (is_device(p) || heap::find(p).kind == heap::Kind::pinned) return CUDA_ERROR_INVALID_VALUE;  // CUDA's own
     constexpr unsigned bits_of_a_program = 47;
     if (reinterpret_cast<std::uintptr_t>(p) >> bits_of_a_program) return CUDA_ERROR_NOT_SUPPORTED;
-    if (p && bytes && !is_mapped(p, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    if (p && bytes && !os::is_mapped(p, bytes)) return CUDA_ERROR_INVALID_VALUE;
     if (flags & CU_MEMHOSTREGISTER_READ_ONLY) {
         CUdevice device;
         int can = 0;

@@ -3,9 +3,8 @@
 // driver keeps a variable where the code of kernels names it, in the worker's process. That address lies in the window
 // that this process reserves for the device's memory: so pages of the region can be mapped right there. Only the
 // variable migrates, not what else lies on its pages. Variables that share a page share a range.
-#include <sys/mman.h>
-
 #include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>

@@ -89,6 +89,20 @@ TEST_F(OsTest, ReservedAddressesAreNoLongerFree) {
     EXPECT_TRUE(reserve(begin, begin)) << "nothing to keep";
     unmap(p, 4 * page);
 }
+TEST_F(OsTest, ARangeWithAHoleIsNotMapped) {
+    void* p = nullptr;
+    ASSERT_EQ(map_memory(3 * page, Access::write, &p), 0);
+    auto* const at = static_cast<char*>(p);
+    EXPECT_TRUE(os::is_mapped(at, 3 * page));
+    EXPECT_TRUE(os::is_mapped(at + page - 1, 2));
+    unmap(at + page, page);
+    EXPECT_FALSE(os::is_mapped(at, 3 * page));
+    EXPECT_FALSE(os::is_mapped(at + page - 1, 2));
+    EXPECT_TRUE(os::is_mapped(at, page));
+    EXPECT_FALSE(os::is_mapped(at, SIZE_MAX)) << "past the end of the address space";
+    unmap(at, page);
+    unmap(at + 2 * page, page);
+}
 TEST_F(OsTest, AMappingIsNamedByRangeAndFile) {
     void* p = nullptr;
     ASSERT_EQ(map_file(file, 0, page, Access::read, &p), 0);
