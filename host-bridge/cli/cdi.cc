@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/cli/installation.h"
+#include "base/cli/names.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/container.h"
 #include "host-bridge/watch/region_file.h"
@@ -69,7 +70,8 @@ void add_cdi(App& app) {
         app.add("cdi", "for containers: a CDI specification of this guest's GPUs, or of bridges of this host",
                 [options] { return cdi(options->bridges, options->region); });
     command.add_option("NAME", options->bridges,
-                       "of bridges, as in barcuda-bridge@NAME (default: this guest's devices)");
+                       "of bridges, as in barcuda-bridge@NAME (default: this guest's devices)")
+        .check(check_name);
     command.add_option("--region", options->region, "the bridge's file (default: /dev/shm/barcuda-NAME)");
 }
 

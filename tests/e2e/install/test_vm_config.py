@@ -148,3 +148,11 @@ def test_firecracker_gets_a_part_of_its_configuration():
 def test_other_monitors_have_no_doorbell_and_the_text_says_that_it_was_not_run(monitor):
     refused(monitor, "vm1", "--doorbell", says="virtio-pmem alone: leave out --doorbell")
     assert "this has not been run" in run(BARCUDA, "vm-config", monitor, "vm1").err
+
+
+@pytest.mark.parametrize("name", ["", "../vm1", ".vm1", "-vm1", "vm 1", "vm1'", "<vm1>", "v" * 64])
+def test_what_is_no_name_gets_into_no_configuration(name):
+    """It would be a word of a shell's, a part of XML or a path."""
+    for words in ["vm-config", "--libvirt"], ["cdi"]:
+        ran = run(BARCUDA, *words, "--", name)
+        assert ran.status == 2 and not ran.out and "is no name" in ran.err, ran
