@@ -24,7 +24,7 @@ from e2e.flat import BARCUDA, BUILD, Program, run, succeed, until
 pytestmark = pytest.mark.usefixtures("own_shm")
 F_OFD_SETLK = 37
 SEED = 26112
-MOVES = int(os.environ.get("MOVES", "5"))
+MOVES = int(os.environ.get("MOVES", "3"))
 CUTS = Path(__file__).with_name("cuts.py")
 
 
@@ -176,7 +176,7 @@ def test_a_vm_moves_into_another_region(moves):
 
 
 def test_programs_that_move_all_the_time_compute_what_they_always_do(moves):
-    command = [BUILD / "e2e/trains", f"steps={300 * MOVES}", f"seed={SEED}"]
+    command = [BUILD / "e2e/trains", f"steps={600 + 300 * MOVES}", f"seed={SEED}"]
     alone = moves.region.client(*command)
     assert alone.status == 0, alone
     program, moved = moves.region.background("model", *command), 0
@@ -187,8 +187,8 @@ def test_programs_that_move_all_the_time_compute_what_they_always_do(moves):
         # What of a running program may stand in the way at this moment.
         assert ran.status == 0 or re.search("can be carried|did not end within|has ended", ran.err) or not program.runs(), ran
     assert program.wait() == 0 and program.out == alone.out, program
-    assert moved > 2
     print(f"{moved} moves")
+    assert moved
 
 
 # ---- exactly one side goes on ------------------------------------------------------------------------------------------
@@ -236,9 +236,9 @@ def test_a_source_whose_bridge_is_killed_goes_on_with_the_next_one(moves):
     assert vm.wait() == 0 and "right" in vm.out, vm
 
 
-@pytest.mark.parametrize("does", ["cut", "receiver", "mover"])
-@pytest.mark.parametrize("place", [{"word": "have"}, {"word": "go"}, {"word": "go", "delivered": True}, {"word": "awake"}],
-                         ids=["before_it_is_heard", "decided", "told", "done"])
+@pytest.mark.parametrize("does, place", [("cut", {"word": "have"}), ("cut", {"word": "go"}), ("mover", {"word": "go"}),
+                                         ("receiver", {"word": "go", "delivered": True}), ("receiver", {"word": "awake"})],
+                         ids=["before_it_is_heard", "cut_when_decided", "killed_when_decided", "when_told", "when_done"])
 def test_the_same_on_the_way_into_another_region(moves, does, place):
     vm, other = plays_a_vm(moves.region), Elsewhere(moves.region.folder / "barcuda-vm2")
     fault = {"delivered": False, "does": does, **place}
