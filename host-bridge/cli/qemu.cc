@@ -30,7 +30,8 @@ using Json = nlohmann::json;
 constexpr timeval patience{60, 0};  // for one answer: QEMU answers between two pieces of other work
 constexpr int between_looks = 20;   // milliseconds
 constexpr std::size_t most_answer = 1 << 20;
-constexpr int passed = 3;  // the descriptor's number in virsh
+constexpr std::uint64_t most_stream = std::uint64_t{1} << 42;  // a QEMU that its guest has taken over writes on and on
+constexpr int passed = 3;                                      // the descriptor's number in virsh
 constexpr const char* name_of_pipe = "barcuda";
 
 // QEMU's answer as what it returns, or as its error.
@@ -112,7 +113,8 @@ struct Qemu::Talk {
     void hear(const Json& event) {
         const std::string name = event.value("event", "");
         const Json time = event.value("timestamp", Json::object());
-        const std::int64_t at = time.value("seconds", std::int64_t{0}) * 1'000'000 + time.value("microseconds", 0);
+        const auto part = [&time](const char* member) { return time.value(member, std::uint64_t{0}); };
+        const auto at = static_cast<std::int64_t>(part("seconds") * 1'000'000 + part("microseconds"));
         if (name == "STOP") stopped = at;
         if (name == "RESUME") went_on = at;
     }
@@ -148,7 +150,8 @@ struct Qemu::Talk {
     Failure look(const std::string& command, const char* member, std::string& text) {
         Json result;
         if (Failure e = tell(command, Json::object(), result)) return e;
-        text = result.is_object() && result.contains(member) ? result[member].get<std::string>() : "";
+        const auto found = result.is_object() ? result.find(member) : result.end();
+        text = result.is_object() && found != result.end() && found->is_string() ? found->get<std::string>() : "";
         return {};
     }
     Failure give(int fd) {
@@ -222,8 +225,11 @@ Failure Qemu::check(const std::string& region) {
     memories_.clear();
     size_ = static_cast<std::uint64_t>(its.st_size);
     for (const Json& one : all) {
-        const std::string id = one.value("id", "");
-        if (!one.value("share", false)) continue;
+        // A text or a yes in these places; a member that is anything else is none.
+        const auto name = one.is_object() ? one.find("id") : one.end();
+        const auto shared = one.is_object() ? one.find("share") : one.end();
+        if (!one.is_object() || shared == one.end() || *shared != Json(true)) continue;
+        const std::string id = name != one.end() && name->is_string() ? name->get<std::string>() : "";
         Json file;
         struct stat st {};
         const bool named =
@@ -302,6 +308,7 @@ Failure Qemu::save(const Sink& to) {
         if (Failure e = begin_to_save(its)) return e;
     }
     std::vector<std::byte> begun, piece(1 << 20);
+    std::uint64_t all = 0;
     bool passed = false;
     const auto pass_on = [&]() -> Failure {
         unsigned found = 0;
@@ -314,6 +321,8 @@ Failure Qemu::save(const Sink& to) {
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return strerror(errno);
         if (n == 0) break;
+        all += static_cast<std::uint64_t>(n);
+        if (all > most_stream) return "QEMU writes more than a guest can have";
         const auto bytes = std::span(piece).first(static_cast<std::size_t>(n));
         Failure e;
         if (passed) e = to(bytes);

@@ -84,8 +84,11 @@ Failure load(const Guest& guest) {
     });
     Failure e = qemu.loaded();
     writes.join();
-    if (!broken && !e) return qemu.run(guest.state);
-    return give_up(guest, qemu, broken ? broken : e);
+    if (broken || e) return give_up(guest, qemu, broken ? broken : e);
+    // It may run from now on, and no other QEMU gets it.
+    if (const Failure silent = qemu.run(guest.state))
+        tell(fmt::format("QEMU has the guest, and does not say that it runs: {}", silent.text()));
+    return {};
 }
 
 // Waits a moment. True: the bridge has ended.
