@@ -109,12 +109,10 @@ Named look_at_guests(std::uint64_t p, std::size_t bytes, bool& managed) {
             return p - m.begin < m.bytes && bytes <= m.bytes - (p - m.begin) ? Named::known : Named::refused;
         }
     if (is_device(p)) return Named::unknown;
-    const heap::Found f = heap::find(reinterpret_cast<void*>(p));
-    if (f.kind != heap::Kind::pinned && f.kind != heap::Kind::registered) return Named::refused;
-    const auto base = reinterpret_cast<std::uint64_t>(f.base), device = reinterpret_cast<std::uint64_t>(f.device);
-    const std::uint64_t offset = p - base < f.bytes ? p - base : p - device;
-    if (offset >= f.bytes || bytes > f.bytes - offset) return Named::refused;
-    return Named::known;
+    void* const at = reinterpret_cast<void*>(p);
+    const heap::Found f = heap::find(at);
+    const std::size_t offset = f.offset_of(at);
+    return f.is_cudas() && offset < f.bytes && bytes <= f.bytes - offset ? Named::known : Named::refused;
 }
 
 }  // namespace
@@ -146,8 +144,8 @@ bool ask(std::uint64_t p, CUpointer_attribute attribute, std::uint64_t& value) {
     return bare_command<Op::pointer_attribute>(&value, attribute, p) == CUDA_SUCCESS;
 }
 
-// What the driver has at an address: an allocation, a variable, a mapping. Nothing: there is no memory, or addresses are
-// reserved there and not mapped.
+// What the driver has at an address: an allocation, a variable, a mapping. Nothing: there is no memory, or addresses
+// are reserved there and not mapped.
 struct Told {
     std::uint64_t begin = 0, end = 0;
     bool mapping = false, writable = false;
@@ -184,7 +182,7 @@ bool is_there(std::uint64_t p, std::size_t bytes) noexcept {
     for (std::uint64_t at = p; at - p < bytes;) {
         const Told told = ask(at);
         if (told.begin == told.end || (at != p && !(mapping && told.mapping))) return false;
-        // Memory of a graph comes and goes without a word.
+        // Memory of a graph ends without a word.
         if (told.writable && !graphs_allocate.load(std::memory_order_relaxed) &&
             !live_memory.holds(told.begin, told.end - told.begin))
             live_memory.add(told.begin, told.end - told.begin,

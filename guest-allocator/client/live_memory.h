@@ -23,7 +23,7 @@ namespace barcuda::guest {
 
 class LiveMemory {
   public:
-    // Where the guest knows it from, which says who may end it.
+    // Where the guest knows it from, which says what ends it.
     enum class Kind : std::uint8_t {
         none,       // it is not known
         allocated,  // by cuMemAlloc: until it is freed

@@ -258,15 +258,12 @@ CU cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream s) {
 }
 
 // Of these forms either side may be any memory; but what begins in memory that CUDA knows does not run past its end,
-// unless on into memory that is registered, too.
+// though memory that is registered, too, may follow.
 static bool runs_past(CUdeviceptr p, std::size_t bytes) {
     if (!bytes || is_device(p)) return false;
-    const heap::Found f = heap::find(reinterpret_cast<void*>(p));
-    if (f.kind != heap::Kind::pinned && f.kind != heap::Kind::registered) return false;
-    const auto base = reinterpret_cast<std::uint64_t>(f.base), device = reinterpret_cast<std::uint64_t>(f.device);
-    const std::uint64_t begin = p - base < f.bytes ? base : device, end = begin + f.bytes;
-    if (bytes <= end - p) return false;
-    return f.kind == heap::Kind::pinned || heap::find(reinterpret_cast<void*>(end)).kind != heap::Kind::registered;
+    const void* const at = reinterpret_cast<const void*>(p);
+    const heap::Found f = heap::find(at);
+    return f.is_cudas() && bytes > f.bytes - f.offset_of(at);
 }
 CU cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
     return runs_past(to, bytes) || runs_past(from, bytes) ? CUDA_ERROR_INVALID_VALUE
