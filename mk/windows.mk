@@ -1,23 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
-# windows.mk: what Windows guests have, made by mingw-w64 of the sources that Linux guests are made of.
+# windows.mk: what Windows guests have, made by mingw-w64 of the sources that Linux guests are made of. A file
+# guest-windows/PATH is what Windows has in the place of PATH: its folder is looked through first.
 #
 #   make windows    installs the compiler and Wine where they are missing, and builds all of build/windows
 #
-# Without the compiler nothing of it is built, and its tests are skipped, which say so.
+# Without it tests/windows is skipped, but for what takes seconds to build, and says so.
 
 windows_packages := g++-mingw-w64-x86-64-posix wine64 wine googletest
 mingw := x86_64-w64-mingw32
 windows_cxx := $(firstword $(wildcard /usr/bin/$(mingw)-g++-posix))
+windows_compile = $(if $(findstring ccache,$(CXX)),ccache) $(windows_cxx)
 W := $(B)/windows
 # Attributes that only ELF has are ignored.
-windows_flags := -std=c++20 -O2 -Wall -Wextra -Werror -Wno-attributes -D_GNU_SOURCE -D__USE_MINGW_ANSI_STDIO=1 -D_WIN32_WINNT=0x0a00 \
-    -DBARCUDA_VERSION='"$(VERSION)"' -I. -isystem $(CUDA_HOME)/include
+windows_flags := -std=c++20 -O2 -Wall -Wextra -Werror -Wno-attributes -Wno-format -D_GNU_SOURCE -D__USE_MINGW_ANSI_STDIO=1 -D_WIN32_WINNT=0x0a00 \
+    -DBARCUDA_VERSION='"$(VERSION)"' -Iguest-windows -I. \
+    -isystem guest-windows/include -include guest-windows/include/glibc.h -isystem $(CUDA_HOME)/include
 define windows_compiled
 $(call making,MINGW,$<)
-@$(windows_cxx) $(windows_flags) -MMD -MP -c -o $@ $<
+@$(windows_compile) $(windows_flags) -MMD -MP -c -o $@ $<
 endef
 $(W)/%.o: %.cc
 	$(windows_compiled)
+
+# Of the folders' sources those that Windows has no file of its own for, and those.
+own := $(patsubst guest-windows/%,%,$(shell find guest-windows -name '*.cc'))
+windows_sources = $(filter-out $(own) $(absent_on_windows),$(1)) $(addprefix guest-windows/,$(filter $(2),$(own)))
+# What these do no process of Windows has: fork, signals, descriptors; a malloc of ours; NVTX's injection; a host's side.
+absent_on_windows := $(addprefix base/,fmt.cc listen.cc log.cc message.cc visitors.cc) \
+    $(addprefix shm-device/doors/,bar_door.cc file_door.cc socket_door.cc stub_door.cc uio_door.cc) \
+    shm-device/region/host_region.cc shm-device/cuda/fat_binary_reader.cc \
+    $(addprefix guest-allocator/heap/,copy_on_write.cc fork.cc malloc.cc mappings.cc next.cc other_allocators.cc small.cc) \
+    $(addprefix guest-allocator/heap/registered/,exchange.cc loans.cc) guest-allocator/client/nvtx.cc \
+    $(addprefix guest-allocator/driver/managed/mechanism/,access.cc backing.cc faults.cc masks.cc signals.cc system_calls.cc)
+objects_of = $(patsubst %.cc,$(W)/%.o,$(call windows_sources,$(1),$(2)))
+windows_base := $(call objects_of,$(sources_base) $(sources_shm-device),include/% base/% shm-device/%)
+windows_guest := $(call objects_of,$(sources_guest-heap) $(sources_guest-client),guest-allocator/heap/% guest-allocator/client/%)
+windows_driver := $(call objects_of,$(sources_guest-driver),guest-allocator/driver/%)
+
+# The driver's functions are entered as on the other system (mk/archives.mk).
+$(W)/entries.o: $(windows_driver) guest-windows/exports/entries.sh guest-allocator/exports/admission.sh
+	$(call making,GEN)
+	@rm -f $(W)/inside.a $(W)/driver.a && $(mingw)-ar rcs $(W)/inside.a $(windows_driver)
+	@$(mingw)-nm -g --defined-only $(W)/inside.a | awk '$$2 == "T" && $$3 ~ /^cu[A-Z]/ { print $$3 }' | LC_ALL=C sort -u > $(W)/entries
+	@sh guest-windows/exports/entries.sh $(W)/entries > $(W)/entries.cc
+	@$(windows_cxx) $(windows_flags) -c -o $@ $(W)/entries.cc
+	@sed 's/.*/& inside_&/' $(W)/entries > $(W)/inside_names
+	@$(mingw)-objcopy --redefine-syms=$(W)/inside_names $(W)/inside.a $(W)/driver.a
+
+# What a program may ask for and does not find: a function that says so. The .def has all names, as the table of CUDA's symbols has them.
+$(W)/refused.o: $(W)/entries.o $(library_headers) guest-allocator/exports/unsupported.sh
+	$(call making,GEN)
+	@sh guest-allocator/exports/unsupported.sh shm-device/cuda/api.h | sed -nE 's/.* int (cu[A-Za-z0-9_]+)\(\).*barcuda_refuse\("([^"]*)".*/\1 \2/p' | \
+	    LC_ALL=C sort -u | LC_ALL=C join -v 1 - $(W)/entries > $(W)/refused
+	@{ echo 'void barcuda_refuse(const char *name, int *told);'; \
+	    awk '{ printf "int %s() { static int told; barcuda_refuse(\"%s\", &told); return 801; }\n", $$1, $$2 }' $(W)/refused; \
+	    echo 'extern const char *const barcuda_refused[];'; echo 'const char *const barcuda_refused[] = {'; \
+	    awk '{ print "\"" $$1 "\"," }' $(W)/refused; echo '0};'; } > $(W)/refused.c
+	@$(subst g++,gcc,$(windows_cxx)) -O2 -c -o $@ $(W)/refused.c
+	@{ echo 'LIBRARY nvcuda.dll'; echo EXPORTS; cat $(W)/entries; cut -d ' ' -f 1 $(W)/refused; } > $(W)/nvcuda.def
+
+windows_libraries := -lsynchronization -lsetupapi
+$(W)/nvcuda.dll: $(W)/entries.o $(W)/refused.o $(windows_guest) $(windows_base)
+	$(call making,LINK)
+	@$(windows_cxx) -shared -static -o $@ $(W)/nvcuda.def $^ -Wl,--whole-archive $(W)/driver.a -Wl,--no-whole-archive $(windows_libraries) \
+	    -Wl,--out-implib,$(W)/libnvcuda.a
+
+# Driver-API programs, in C: the same for both systems, which must print the same (tests/windows/test_programs.py).
+windows_programs := $(basename $(notdir $(wildcard tests/windows/programs/*.c)))
+program_flags := -O1 -Wall -Wextra -Werror -Wno-format -isystem $(CUDA_HOME)/include
+$(W)/programs/%.exe: tests/windows/programs/%.c tests/windows/programs/check.h | $(W)/nvcuda.dll
+	$(call making,MINGW,$<)
+	@$(subst g++,gcc,$(windows_cxx)) -D__USE_MINGW_ANSI_STDIO=1 $(program_flags) -static -s -o $@ $< -L$(W) -lnvcuda
+$(W)/programs/waits.exe: tests/windows/lives/waits.c tests/windows/programs/check.h | $(W)/nvcuda.dll
+	$(call making,MINGW,$<)
+	@$(subst g++,gcc,$(windows_cxx)) -D__USE_MINGW_ANSI_STDIO=1 $(program_flags) -static -s -o $@ $< -L$(W) -lnvcuda
+$(W)/native/programs/%: tests/windows/programs/%.c tests/windows/programs/check.h | $(links)
+	$(call making,CC,$<)
+	@$(CC) $(program_flags) -o $@ $< -L$(lib)/barcuda -l:libcuda.so.1 -pthread
 
 # Both compilers' view of the rows and of the structs: tests/windows/test_rows.py.
 described := -g -fno-eliminate-unused-debug-types
@@ -31,12 +90,27 @@ $(W)/rows.exe: $(W)/tests/windows/rows.o $(W)/shm-device/rows/identity.o
 	$(call making,LINK)
 	@$(windows_cxx) -static -s -o $@ $^
 
-windows_tests := $(W)/native/rows $(W)/native/types.o $(W)/rows.exe $(W)/tests/windows/types.o
-windows_products :=
-# Where the compiler is installed, `make check` tests what it makes.
-tests: $(if $(and $(windows_cxx),$(toolkit)),$(if $(SANITIZE),,windows_built))
+# Unit tests that ask nothing of the system: tests/windows/test_units.py.
+windows_units := $(patsubst tests/unit/%.cc,$(W)/tests/unit/%.o,$(wildcard $(patsubst %,tests/unit/%_test.cc,queue/virtqueue queue/virtqueue_lists \
+    queue/virtqueue_hostile queue/virtqueue_threads queue/wait rows/identity rows/visible_devices guest/live_memory guest/guest_crowd base/size base/bucket)))
+googletest := /usr/src/googletest/googletest
+$(W)/tests/unit/%.o: windows_flags += -O0 -isystem $(googletest)/include
+$(W)/gtest.o: $(googletest)/src/gtest-all.cc
+	$(call making,MINGW,$<)
+	@$(windows_compile) $(windows_flags) -O0 -w -I$(googletest) -I$(googletest)/include -c -o $@ $<
+$(W)/gtest_main.o: $(googletest)/src/gtest_main.cc
+	$(call making,MINGW,$<)
+	@$(windows_compile) $(windows_flags) -w -I$(googletest)/include -c -o $@ $<
+$(W)/units.exe: $(windows_units) $(W)/gtest_main.o $(W)/gtest.o $(W)/entries.o $(W)/refused.o $(windows_guest) $(windows_base)
+	$(call making,LINK)
+	@$(windows_cxx) -static -s -o $@ $^ -Wl,--whole-archive $(W)/driver.a -Wl,--no-whole-archive $(windows_libraries)
+
+# What takes seconds to build is tested by `make check`, where the compiler is installed; the rest where `make windows` was.
+windows_rows := $(W)/native/rows $(W)/native/types.o $(W)/rows.exe $(W)/tests/windows/types.o
+windows_tests := $(windows_programs:%=$(W)/programs/%.exe) $(W)/programs/waits.exe $(W)/units.exe $(windows_programs:%=$(W)/native/programs/%)
+tests: $(if $(and $(windows_cxx),$(toolkit)),$(if $(SANITIZE),,$(windows_rows)))
 windows: packages := $(windows_packages) $(unit_packages)
 windows: installed
-	@$(MAKE) --no-print-directory $(side_by_side) windows_built
-windows_built: $(windows_products) $(windows_tests)
+	@$(MAKE) --no-print-directory $(side_by_side) all windows_built
+windows_built: $(W)/nvcuda.dll $(windows_rows) $(windows_tests)
 .PHONY: windows windows_built

@@ -13,23 +13,32 @@ PATIENCE = 120
 
 
 def need_built(*files):
-    if not shutil.which("x86_64-w64-mingw32-g++-posix"):
-        pytest.skip("g++-mingw-w64-x86-64-posix is not installed: make windows")
-    for file in files:
-        assert file.exists(), f"{file} is not there: make windows"
+    if missing := [str(file.relative_to(BUILD.parent)) for file in files if not file.exists()]:
+        pytest.skip(f"not built: {' '.join(missing)}: make windows")
 
 
-def environment():
+def environment(variables=None):
     """Wine's own folder is made at its first program, and kept with the build."""
     if not shutil.which("wine"):
         pytest.skip("wine is not installed: make windows")
     # No Mono, no browser, no desktop's menus: none of our programs has use for them.
-    return os.environ | {"WINEPREFIX": str(BUILD / "windows/wine"), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml,winemenubuilder.exe="}
+    return os.environ | {"WINEPREFIX": str(BUILD / "windows/wine"), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml,winemenubuilder.exe=;nvcuda=n",
+                         **(variables or {})}
 
 
-def wine(program, *words, status=0):
+def at(path):
+    """The path as Wine's programs know it."""
+    return "Z:" + str(path).replace("/", "\\")
+
+
+def client_of(region):
+    """The variables of a client of this region."""
+    return environment({"BARCUDA_REGION": at(region.path), "WINEPATH": at(BUILD / "windows")})
+
+
+def wine(program, *words, status=0, env=None):
     """Runs a program to its end: its standard output."""
-    done = subprocess.run(["wine", program, *words], env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    done = subprocess.run(["wine", program, *words], env=env or environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           timeout=PATIENCE, check=False)
     out, err = (text.decode(errors="replace").replace("\r\n", "\n") for text in (done.stdout, done.stderr))
     assert done.returncode == status, f"{program}: status {done.returncode}: {out}{err}"

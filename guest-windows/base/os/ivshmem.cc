@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/os/ivshmem.h"
+
+#include <windows.h>
+
+#include <setupapi.h>
+#include <winioctl.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+
+namespace barcuda::os::ivshmem {
+namespace {
+
+// {df576976-569d-4672-95a0-f57e4ea0b210}
+constexpr GUID device_interface{0xdf576976, 0x569d, 0x4672, {0x95, 0xa0, 0xf5, 0x7e, 0x4e, 0xa0, 0xb2, 0x10}};
+constexpr DWORD map_request = CTL_CODE(FILE_DEVICE_UNKNOWN, 0x802, METHOD_BUFFERED, FILE_ANY_ACCESS);
+
+// What the driver is asked, and what it answers.
+struct Wanted {
+    UINT8 cache = 1;  // 0: none; 1: write-back, as other memory has; 2: write-combining
+};
+struct Mapped {
+    UINT16 peer;
+    UINT64 bytes;
+    void* memory;
+    UINT16 vectors;
+};
+static_assert(sizeof(Mapped) == 32 && offsetof(Mapped, memory) == 16);
+
+struct Devices {
+    HDEVINFO list = SetupDiGetClassDevsW(&device_interface, nullptr, nullptr, DIGCF_PRESENT | DIGCF_DEVICEINTERFACE);
+    ~Devices() {
+        if (list != INVALID_HANDLE_VALUE) SetupDiDestroyDeviceInfoList(list);
+    }
+};
+
+}  // namespace
+
+Handle open(unsigned number) noexcept {
+    const Devices devices;
+    SP_DEVICE_INTERFACE_DATA found{};
+    found.cbSize = sizeof found;
+    if (devices.list == INVALID_HANDLE_VALUE ||
+        !SetupDiEnumDeviceInterfaces(devices.list, nullptr, &device_interface, number, &found))
+        return nullptr;
+    alignas(SP_DEVICE_INTERFACE_DETAIL_DATA_W) std::array<std::byte, 2048> room{};
+    auto* const detail = reinterpret_cast<SP_DEVICE_INTERFACE_DETAIL_DATA_W*>(room.data());
+    detail->cbSize = sizeof *detail;
+    if (!SetupDiGetDeviceInterfaceDetailW(devices.list, &found, detail, room.size(), nullptr, nullptr)) return nullptr;
+    const HANDLE device = CreateFileW(detail->DevicePath, GENERIC_READ | GENERIC_WRITE,
+                                      FILE_SHARE_READ | FILE_SHARE_WRITE, nullptr, OPEN_EXISTING, 0, nullptr);
+    return device == INVALID_HANDLE_VALUE ? nullptr : device;
+}
+
+int map(Handle device, char*& base, std::uint64_t& bytes) noexcept {
+    Wanted wanted;
+    Mapped mapped{};
+    DWORD got = 0;
+    if (!DeviceIoControl(device, map_request, &wanted, sizeof wanted, &mapped, sizeof mapped, &got, nullptr))
+        return EBUSY;
+    if (got != sizeof mapped || !mapped.memory) return EIO;
+    base = static_cast<char*>(mapped.memory);
+    bytes = mapped.bytes;
+    return 0;
+}
+
+}  // namespace barcuda::os::ivshmem
