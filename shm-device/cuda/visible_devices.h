@@ -67,7 +67,7 @@ inline int by_uuid(std::span<const DeviceId> devices, std::string_view digits, b
 inline int by_number(std::span<const int> order, std::string_view entry) {
     const std::string text(entry);
     char* end = nullptr;
-    const int number = static_cast<int>(std::strtol(text.c_str(), &end, 10));
+    const int number = static_cast<int>(std::strtoll(text.c_str(), &end, 10));
     return end == text.c_str() || number < 0 || number >= static_cast<int>(order.size())
                ? -1
                : order[static_cast<std::size_t>(number)];

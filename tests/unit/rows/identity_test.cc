@@ -45,8 +45,8 @@ TEST(Identity, IsAnotherWithAnotherNameOrHowOrKind) {
     EXPECT_NE((id<int, int>("cuFoo call in, in")), (id<int, int>("cuFoo call in, use")));
 }
 TEST(Identity, IsAnotherWithAParameterOfAnotherSize) {
-    EXPECT_NE((id<int, int>("cuFoo call in, in")), (id<int, long>("cuFoo call in, in")));
-    EXPECT_NE((id<int, long>("cuFoo call in, in")), (id<long, int>("cuFoo call in, in")));
+    EXPECT_NE((id<int, int>("cuFoo call in, in")), (id<int, long long>("cuFoo call in, in")));
+    EXPECT_NE((id<int, long long>("cuFoo call in, in")), (id<long long, int>("cuFoo call in, in")));
     EXPECT_NE((id<int>("cuFoo call in")), (id<int, int>("cuFoo call in")));
 }
 TEST(Identity, IsAnotherWhereAPointerLeadsToAnotherSize) {
