@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// exports.h: exported functions that are rows of a table and nothing else. No prototype is typed (base/os/other_name.h).
-// A file says what it exports for a row, and names the table:
+// exports.h: exported functions that are rows of a table and nothing else. No prototype is typed (see other_name.h). A
+// file says what it exports for a row, and names the table:
 //
 //   #define EXPORT(name) EXPORT_AS(name, decltype(::name), Stub<Op::name>::function)
 //   BARCUDA_DRIVER_ROWS(EXPORT_ROW)
