@@ -65,6 +65,14 @@ $(W)/nvcuda.dll: $(W)/entries.o $(W)/refused.o $(windows_guest) $(windows_base)
 	@$(windows_cxx) -shared -static -o $@ $(W)/nvcuda.def $^ -Wl,--whole-archive $(W)/driver.a -Wl,--no-whole-archive $(windows_libraries) \
 	    -Wl,--out-implib,$(W)/libnvcuda.a
 
+# The runtime, over nvcuda.dll. No program's own runtime is replaced: a program of Windows names the DLL.
+windows_runtime := $(call objects_of,$(filter-out %/static_runtime.cc %/find_runtime.cc,$(sources_guest-runtime)),guest-allocator/runtime/%)
+$(W)/cudart64_13.dll: $(windows_runtime) $(windows_base) | $(W)/nvcuda.dll
+	$(call making,LINK)
+	@{ echo 'LIBRARY cudart64_13.dll'; echo EXPORTS; $(mingw)-nm -g --defined-only $(windows_runtime) 2> /dev/null | \
+	    awk '$$2 == "T" && $$3 ~ /^(cuda[A-Z]|__cuda)/ { print $$3 }' | LC_ALL=C sort -u; } > $(W)/cudart64_13.def
+	@$(windows_cxx) -shared -static -o $@ $(W)/cudart64_13.def $^ -L$(W) -lnvcuda $(windows_libraries) -Wl,--out-implib,$(W)/libcudart.a
+
 # Driver-API programs, in C: the same for both systems, which must print the same (tests/windows/test_programs.py).
 windows_programs := $(basename $(notdir $(wildcard tests/windows/programs/*.c)))
 program_flags := -O1 -Wall -Wextra -Werror -Wno-format -isystem $(CUDA_HOME)/include
@@ -74,6 +82,12 @@ $(W)/programs/%.exe: tests/windows/programs/%.c tests/windows/programs/check.h |
 $(W)/programs/waits.exe: tests/windows/lives/waits.c tests/windows/programs/check.h | $(W)/nvcuda.dll
 	$(call making,MINGW,$<)
 	@$(subst g++,gcc,$(windows_cxx)) -D__USE_MINGW_ANSI_STDIO=1 $(program_flags) -static -s -o $@ $< -L$(W) -lnvcuda
+$(W)/programs/runtime_api.exe: tests/windows/runtime/runtime_api.c tests/windows/programs/check.h | $(W)/cudart64_13.dll
+	$(call making,MINGW,$<)
+	@$(subst g++,gcc,$(windows_cxx)) -D__USE_MINGW_ANSI_STDIO=1 $(program_flags) -static -s -o $@ $< -L$(W) -lcudart -lnvcuda
+$(W)/native/programs/runtime_api: tests/windows/runtime/runtime_api.c tests/windows/programs/check.h | $(links)
+	$(call making,CC,$<)
+	@$(CC) $(program_flags) -o $@ $< -L$(lib)/barcuda -l:libcudart.so.13 -l:libcuda.so.1
 $(W)/native/programs/%: tests/windows/programs/%.c tests/windows/programs/check.h | $(links)
 	$(call making,CC,$<)
 	@$(CC) $(program_flags) -o $@ $< -L$(lib)/barcuda -l:libcuda.so.1 -pthread
@@ -107,10 +121,10 @@ $(W)/units.exe: $(windows_units) $(W)/gtest_main.o $(W)/gtest.o $(W)/entries.o $
 
 # What takes seconds to build is tested by `make check`, where the compiler is installed; the rest where `make windows` was.
 windows_rows := $(W)/native/rows $(W)/native/types.o $(W)/rows.exe $(W)/tests/windows/types.o
-windows_tests := $(windows_programs:%=$(W)/programs/%.exe) $(W)/programs/waits.exe $(W)/units.exe $(windows_programs:%=$(W)/native/programs/%)
+windows_tests := $(windows_programs:%=$(W)/programs/%.exe) $(W)/programs/waits.exe $(W)/programs/runtime_api.exe $(W)/native/programs/runtime_api $(W)/units.exe $(windows_programs:%=$(W)/native/programs/%)
 tests: $(if $(and $(windows_cxx),$(toolkit)),$(if $(SANITIZE),,$(windows_rows)))
 windows: packages := $(windows_packages) $(unit_packages)
 windows: installed
 	@$(MAKE) --no-print-directory $(side_by_side) all windows_built
-windows_built: $(W)/nvcuda.dll $(windows_rows) $(windows_tests)
+windows_built: $(W)/nvcuda.dll $(W)/cudart64_13.dll $(windows_rows) $(windows_tests)
 .PHONY: windows windows_built

@@ -4,7 +4,6 @@
 // CUDA's rules: a failing call returns its error and leaves it for cudaGetLastError, which clears it; a later success
 // does not clear it. Errors that killed the context (a kernel's illegal address, an assert) cannot be cleared: they
 // stay until cudaDeviceReset.
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <iterator>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "guest-allocator/runtime/runtime.h"
+#include "guest-allocator/runtime/symbol.h"
 #include "shm-device/cuda/results.h"
 
 namespace barcuda::guest {
@@ -211,9 +211,8 @@ cudaError_t fail(cudaError_t error, const char* function) {
 cudaError_t fail(CUresult result, const void* function) {
     const cudaError_t error = translate(result);
     if (error == cudaErrorNotReady) return error;
-    Dl_info info{};
-    const bool named = logs() && dladdr(function, &info) && info.dli_saddr == function;
-    return fail(error, named ? info.dli_sname : "a function of the driver");
+    const char* const name = logs() ? symbol_at(function) : nullptr;
+    return fail(error, name ? name : "a function of the driver");
 }
 
 cudaError_t record_unsupported();  // for unsupported.cc, which cannot include the runtime's header

@@ -26,3 +26,11 @@ def test_a_program_prints_what_it_prints_on_linux(region, name):
     assert ours.status == 0, ours
     assert theirs.rstrip().endswith("passed")
     assert theirs == ours.out
+
+
+def test_a_program_of_the_runtime_api_prints_what_it_prints_on_linux(region):
+    need_built(BUILD / "windows/cudart64_13.dll", PROGRAMS / "runtime_api.exe")
+    theirs = wine(PROGRAMS / "runtime_api.exe", env=client_of(region))
+    ours = region.client(BUILD / "windows/native/programs/runtime_api")
+    assert ours.status == 0, ours
+    assert theirs == ours.out and theirs.endswith("passed\n")
