@@ -2,7 +2,7 @@
 # lint.mk: what reads the sources.
 
 # The tree's C++ but what has the kernel's style: the module, and the header that it shares.
-styled = $(filter-out shm-device/layout.h,$(shell find base shm-device guest-allocator host-bridge soft-gpu tests -name '*.h' -o -name '*.cc'))
+styled = $(filter-out shm-device/layout.h,$(shell find base shm-device guest-allocator guest-windows host-bridge soft-gpu tests -name '*.h' -o -name '*.cc'))
 format check-format: packages := clang-format
 format: installed
 	@clang-format -i $(styled)
