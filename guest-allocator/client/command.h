@@ -50,6 +50,9 @@ template <Op op, bool answered = false, class... Given> CUresult bare_command(Gi
     const RowNumber number = host_rows::numbers[static_cast<std::size_t>(op)];
     if (number == no_row) [[unlikely]]
         return host_rows::missing(op, client->region());
+    if constexpr (has(op, trait::graphs_allocate))
+        if (!R::template takes<CUstream> || open_captures.load(std::memory_order_relaxed) > 0)
+            graphs_allocate.store(true, std::memory_order_relaxed);
     typename R::Arguments arguments{real(given)...};
     typename R::Parameters parameters{};
     const CUresult result = [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -218,8 +221,6 @@ template <Op op, class... Given> void keep_books(bool captured, Given... given) 
 // `answered`: though the row's commands are posted.
 template <Op op, bool answered = false, class... Given> CUresult command(Given... given) noexcept {
     const bool captured = is_captured<op>(given...);
-    if constexpr (has(op, trait::graphs_allocate))
-        if (captured || !RowOf<op>::template takes<CUstream>) graphs_allocate.store(true, std::memory_order_relaxed);
     Named named = Named::known;
     if constexpr (is_looked_at<op>)
         if (!captured) [[likely]]

@@ -145,10 +145,9 @@ CU cuMemFree_v2(CUdeviceptr p) {
         const CUresult waited = wait_for_devices(), freed = managed::free(p);
         return waited == CUDA_SUCCESS ? freed : waited;
     }
-    // The worker may free later, and could then not say that nothing begins there. (Of a graph's memory it knows.)
+    // The worker may free later, and could then not say that nothing begins there.
     using Kind = LiveMemory::Kind;
-    const Kind kind = live_memory.kind_of(p, 1);
-    if ((kind == Kind::none || kind == Kind::learned) && !graphs_allocate.load(std::memory_order_relaxed)) {
+    if (const Kind kind = live_memory.kind_of(p, 1); kind == Kind::none || kind == Kind::learned) {
         CUdeviceptr begin = 0;
         if (command<Op::cuMemGetAddressRange_v2>(&begin, nullptr, p) != CUDA_SUCCESS || begin != p)
             return CUDA_ERROR_INVALID_VALUE;
