@@ -231,7 +231,7 @@ struct Sheet {
     // ---- link 3. A card for each GPU that the worker sees; further GPUs are not shared.
     static constexpr unsigned most_cards = 16;
     CardPlace cards[most_cards] = {};
-    CarryPlace carry = {};
+    CarryPlace carry = {};  // later, but before a release had link 3: a worker of a build between follows no order here
     static constexpr std::uint32_t nothing = ~0u;
 };
 // Where earlier links have it.

@@ -50,6 +50,11 @@ template <class Request> Answer<Request> BridgeLink::ask(const Request& request,
         exchange(request::Release{late.offset, late.bytes}, -1, nullptr);
         if (closed_) return {.error = CUDA_ERROR_NOT_READY};
     }
+    // The layer has gone on without it, and would ask for another one: the bridge counts it until it is given back.
+    if (const std::uint64_t number = std::exchange(late_room_, 0); number != 0) {
+        exchange(request::StoreBack{number}, -1, nullptr);
+        if (closed_) return {.error = CUDA_ERROR_NOT_READY};
+    }
     return exchange(request, with, got);
 }
 
@@ -115,9 +120,11 @@ void BridgeLink::take_hand() {
 }
 
 void BridgeLink::settle_left() {
-    Answer<request::Grant> answer;
-    if (std::exchange(left_, {}).form == form_of<request::Grant>() && read(answer) && answer.error == CUDA_SUCCESS)
-        late_ = answer.reply;
+    Answer<request::Grant> grant;
+    Answer<request::StoreRoom> room;
+    const std::uint32_t form = std::exchange(left_, {}).form;
+    if (form == grant.form && read(grant) && grant.error == CUDA_SUCCESS) late_ = grant.reply;
+    if (form == room.form && read(room) && room.error == CUDA_SUCCESS) late_room_ = room.reply.number;
     file_ = File();
 }
 

@@ -60,6 +60,7 @@ class BridgeLink : public Granter {
     bool closed_ = false;              // the bridge has handed something over, and answers nothing
     Asked left_;                       // a request that has no answer yet
     request::Grant::Reply late_ = {};  // the answer to a grant that was left; no bytes: there is none
+    std::uint64_t late_room_ = 0;      // the number of a file for the store that came too late; 0: none did
     Parts parts_;
     static constexpr std::size_t longest = 256;
     std::array<std::byte, longest> message_{};  // the last one that was heard,

@@ -2,7 +2,6 @@
 #include "host-bridge/worker/leave.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "host-bridge/worker/array_bytes.h"
 #include "host-bridge/worker/carried_format.h"
@@ -35,24 +35,14 @@ template <std::size_t N> void put(char (&there)[N], const std::string& text) {
 }  // namespace
 
 Failure write_all(const File& to, std::span<const std::byte> bytes, std::string_view what) {
-    while (!bytes.empty()) {
-        const ssize_t n = ::write(to.fd(), bytes.data(), bytes.size());
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return fmt::format("its {} cannot be written: {}", what, strerror(errno));
-        bytes = bytes.subspan(static_cast<std::size_t>(n));
-    }
-    return {};
+    const int error = write_all(to.fd(), bytes);
+    return error == 0 ? Failure() : fmt::format("its {} cannot be written: {}", what, strerror(error));
 }
 
 Failure read_all(const File& from, std::span<std::byte> bytes, std::string_view what) {
-    while (!bytes.empty()) {
-        const ssize_t n = ::read(from.fd(), bytes.data(), bytes.size());
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return fmt::format("its {} cannot be read: {}", what, strerror(errno));
-        if (n == 0) return fmt::format("its {} ends too early", what);
-        bytes = bytes.subspan(static_cast<std::size_t>(n));
-    }
-    return {};
+    const int error = read_all(from.fd(), bytes);
+    if (error == ENODATA) return fmt::format("its {} ends too early", what);
+    return error == 0 ? Failure() : fmt::format("its {} cannot be read: {}", what, strerror(error));
 }
 
 void answer(CarryPlace& place, std::uint32_t order, const Hindrance& hindrance) {
@@ -66,6 +56,7 @@ void Leave::look() {
     const std::uint32_t order = observe(place_.order);
     if (order == seen_ || session_.print_search().looks()) return;  // a thread looks through code yet
     seen_ = order;
+    if (place_.wanted == Wanted::nothing) return answer(place_, order, {"the order was taken back", ""});
     rests_ = true;
     BridgeLink::Parts parts;
     const bool all = link_.take(parts, false);

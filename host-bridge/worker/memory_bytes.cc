@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/bytes.h"
 #include "base/content_hash.h"
 
 namespace barcuda {
@@ -15,11 +16,6 @@ Failure said(CUresult result, const char* what, std::uint64_t address) {
     if (result == CUDA_SUCCESS) return {};
     return fmt::format("the driver does not copy {} memory at {:#x} (error {})", what, address,
                        static_cast<int>(result));
-}
-
-bool all_zeros(std::span<const std::byte> bytes) {
-    return bytes.empty() ||
-           (bytes[0] == std::byte{} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
 // f(address, bytes) for each piece, until one fails.

@@ -19,7 +19,7 @@ namespace {
 
 std::string_view name_of(Op op) { return op_names[static_cast<std::size_t>(op)]; }
 
-// The driver knows of an event whether it was recorded: else no time passes between it and itself.
+// The driver knows whether an event was recorded: only then can the time between the event and itself be asked for.
 bool was_recorded(Session& session, CUevent event) {
     float milliseconds = 0;
     const Driver& driver = session.driver();
@@ -49,14 +49,14 @@ class Replay {
         const auto by_id = [](const Handles::State::Object& o) { return o.id; };
         for (Handles::State::Object& object : state.handles.objects) {
             const auto its = std::ranges::find(now.objects, object.id, by_id);
-            if (its == now.objects.end()) return fmt::format("object {:#x} has not come again", object.id);
+            if (its == now.objects.end()) return fmt::format("object {:#x} was not made again", object.id);
             object.raw = its->raw;
-            if (*its != object) return fmt::format("object {:#x} is another than before", object.id);
+            if (*its != object) return fmt::format("object {:#x} differs from what it was", object.id);
         }
         for (const Handles::State::Object& object : now.objects)
             if (std::ranges::find(before.handles.objects, object.id, by_id) == before.handles.objects.end())
-                return fmt::format("object {:#x} has come, which was not there before", object.id);
-        return session_.restore(state) ? Failure() : Failure("its state is none that a worker ever had");
+                return fmt::format("object {:#x} was made, and was not there before", object.id);
+        return session_.restore(state) ? Failure() : Failure("the numbers of its objects contradict each other");
     }
 
     Failure record(std::uint64_t id, std::uint32_t context) {
@@ -74,7 +74,7 @@ class Replay {
         const std::uint64_t stream = first_of(capture.front());
         for (const Birth& birth : capture) {
             if (birth.op == Op::cuStreamEndCapture && first_of(birth) == stream) return;
-            if (birth.op == Op::try_launch) load(first_of(birth));
+            if (birth.op == Op::try_launch) load(birth);
         }
     }
 
@@ -85,7 +85,10 @@ class Replay {
         if (birth.body.size() >= sizeof first) std::memcpy(&first, birth.body.data(), sizeof first);
         return first;
     }
-    void load(std::uint64_t id) {
+    // In the context of the launch: a kernel's function is another one in each.
+    void load(const Birth& launch) {
+        if (!session_.enter(launch.context, false).ok()) return;
+        const std::uint64_t id = first_of(launch);
         const Driver& driver = session_.driver();
         CUfunction function = nullptr;
         CUkernel kernel = nullptr;
@@ -99,7 +102,7 @@ class Replay {
     static Failure in(const Birth& birth, std::string_view what) {
         std::string made;
         if (!birth.made.empty()) made = ", which made " + text_of(birth.made.front().thing);
-        return fmt::format("{}{}, does not succeed again: {}", name_of(birth.op), made, what);
+        return fmt::format("{}{}, cannot be repeated: {}", name_of(birth.op), made, what);
     }
     // A client that shares cards may have to wait for its memory, as any command does (serve.cc).
     Verdict execute(const Birth& birth, Writer& reply) {
@@ -126,16 +129,16 @@ class Replay {
     Failure compare(const Birth& birth, std::span<const std::byte> answer) const {
         const Birth* const now = births_.last();
         if (birth.made.empty() && rule_of(birth.op).carry == Carry::nothing) return {};
-        if (!now || now->op != birth.op) return in(birth, "it has no effect now");
+        if (!now || now->op != birth.op) return in(birth, "it changes nothing this time");
         for (std::size_t i = 0; i < birth.made.size(); ++i) {
-            if (i == now->made.size()) return in(birth, "it makes less than before");
+            if (i == now->made.size()) return in(birth, "it makes fewer objects than before");
             if (now->made[i] == birth.made[i]) continue;
             return in(birth,
                       fmt::format("it makes {} ({} bytes) in place of {} ({} bytes)", text_of(now->made[i].thing),
                                   now->made[i].bytes, text_of(birth.made[i].thing), birth.made[i].bytes));
         }
-        if (now->names != birth.names) return in(birth, "its objects get other numbers");
-        if (birth.answer != 0 && birth.answer != content_hash(answer)) return in(birth, "its answer is another one");
+        if (now->names != birth.names) return in(birth, "its objects get other ids");
+        if (birth.answer != 0 && birth.answer != content_hash(answer)) return in(birth, "its answer differs");
         return {};
     }
 

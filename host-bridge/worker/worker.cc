@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -193,6 +194,8 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
     signal(SIGINT, SIG_IGN);              // the bridge decides when a worker ends
     signal(SIGPIPE, SIG_IGN);             // a wrapped worker may outlive its bridge, which reads its log
     if (blocks) mallopt(M_ARENA_MAX, 1);  // arenas would move what the driver maps, by how its threads run: decision 80
+    constexpr unsigned long unchanged = 0xffffffff;
+    const bool has_fixed_addresses = personality(unchanged) & ADDR_NO_RANDOMIZE;
     const int text = catch_output();
     Preparation prepared;
     if (const ssize_t n = recv(link_fd, &prepared, sizeof prepared, 0); n != sizeof prepared) {
@@ -267,7 +270,10 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
         cards = std::span(sheet.cards).first(std::min(static_cast<unsigned>(devices), Sheet::most_cards));
     if (blocks) layers.put(Layer::memory, [&](Driver& table) { allocate_in_blocks(table, granter, gpu, cards); });
     // Where addresses come again, what was at them can, too.
-    static CodeStore* const code_store = blocks ? new CodeStore : nullptr;
+    // NVIDIA's driver maps variables of code where the process has room, so code comes again only where the process has
+    // its own memory at the same addresses. (The software GPU's variables lie where their names lead.)
+    const bool keeps_code = prepared.cage.software || has_fixed_addresses;
+    static CodeStore* const code_store = blocks ? new CodeStore(keeps_code ? CodeStore::most_bytes : 0) : nullptr;
     if (code_store) session.record_births(*code_store);
     layers.put(Layer::quota, [&](Driver& table) {
         enforce_quota(table, granter, session.allowance(), own_memory(table, prepared.cage.software));

@@ -179,7 +179,11 @@ void Births::note(std::span<const std::byte> body, std::span<const std::byte> an
     const Op op = note_.op;
     const Rule& rule = rule_of(op);
     if (!rule.recorded() && note_.capture == 0) return;
-    if (loads_code(op) && !note_.code) return give_up("there is no room for its code (2 GiB)");
+    if (loads_code(op) && !note_.code)
+        return give_up(
+            "its code is not recorded: it has more than 2 GiB, or the host does not let workers have the same "
+            "addresses "
+            "each time (personality, ADDR_NO_RANDOMIZE)");
 
     if (op == Op::cuMemMap) makes({Sort::mapping, word_of(body, 0)});
     // What there is of this already is not made again.

@@ -31,7 +31,7 @@ class CodeStore {
         // Its bytes, as long as the result lives. Null: they cannot be mapped.
         std::shared_ptr<const std::byte> map() const;
     };
-    // An image that stays in the store while someone has this.
+    // An image stays in the store while a Ref of it exists.
     using Ref = std::shared_ptr<const Image>;
 
     // Null: the store is full, or the host has no memory.

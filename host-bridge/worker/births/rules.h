@@ -191,7 +191,7 @@ static_assert(table.once);
 
 }  // namespace rules
 
-// Some object is another than before (lives.h).
+// Whether a command of the row changes an object (lives.h).
 bool changes_an_object(Op op);
 constexpr const Rule& rule_of(Op op) { return rules::table.of[static_cast<std::size_t>(op)]; }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <string>
 #include <string_view>
 
 #include "shm-device/cuda/fat_binary_reader.h"
@@ -23,22 +24,59 @@ void look_for_calls(std::string_view code, CodeContents& contents) {
     contents.launches |= has(code, "cudaLaunchDevice") || has(code, "cudaCDP2") || has(code, "cudaGraphLaunch");
 }
 
-// A variable is declared outside of all functions, so at the begin of a line:
-//   .visible .global .align 4 .u32 counter = 5;     .global .align 1 .b8 text[12];
-void read_ptx(std::string_view text, CodeContents& contents) {
-    constexpr std::string_view before_a_name = " \t", behind_a_name = " \t[=;,";
+constexpr std::string_view white = " \t\r\n";
+
+// Without comments, which may have anything in them.
+std::string without_comments(std::string_view text) {
+    std::string bare;
+    bare.reserve(text.size());
     while (!text.empty()) {
-        const std::size_t end = std::min(text.find('\n'), text.size());
-        std::string_view line = text.substr(0, end);
-        text.remove_prefix(std::min(end + 1, text.size()));
-        for (const std::string_view linkage : {".visible "sv, ".weak "sv, ".common "sv, ".extern "sv})
-            if (line.starts_with(linkage)) line.remove_prefix(linkage.size());
-        if (!line.starts_with(".global ") && !line.starts_with(".global\t")) continue;
-        line = line.substr(0, line.find_first_of("[=;"));
-        while (!line.empty() && has(before_a_name, line.substr(line.size() - 1))) line.remove_suffix(1);
-        const std::size_t at = line.find_last_of(before_a_name);
-        const std::string_view name = line.substr(at == line.npos ? 0 : at + 1);
-        contents.variables.emplace(name.substr(0, name.find_first_of(behind_a_name)));
+        std::size_t bytes = std::min(text.find_first_of("/\""), text.size());
+        bare += text.substr(0, bytes);
+        text.remove_prefix(bytes);
+        if (text.empty()) break;
+        const bool line = text.starts_with("//"), block = text.starts_with("/*"), quoted = text.front() == '"';
+        const std::size_t end = line ? text.find('\n') : block ? text.find("*/", 2) : quoted ? text.find('"', 1) : 0;
+        bytes = end == text.npos ? text.size() : end + (block ? 2 : line ? 0 : 1);
+        if (quoted || !(line || block)) bare += text.substr(0, bytes);
+        else bare += ' ';
+        text.remove_prefix(bytes);
+    }
+    return bare;
+}
+
+// The names of one declaration, from behind its `.global`.
+void read_names(std::string_view text, CodeContents& contents) {
+    // .align 4 .v2 .u32 one = 5, two[2] = {1, 2};
+    const auto skip = [&](std::string_view which) {
+        text.remove_prefix(std::min(text.find_first_not_of(which), text.size()));
+    };
+    for (skip(white); text.starts_with('.'); skip(white)) {
+        text.remove_prefix(std::min(text.find_first_of(white), text.size()));
+        skip(" \t\r\n0123456789");  // of .align
+    }
+    while (!text.empty()) {
+        skip(white);
+        const std::string_view name = text.substr(0, text.find_first_of(" \t\r\n[=;,{}"));
+        if (name.empty()) return;
+        contents.variables.emplace(name);
+        int depth = 0;  // of brackets, in which a comma separates no names
+        for (; !text.empty() && (depth > 0 || (text.front() != ',' && text.front() != ';')); text.remove_prefix(1))
+            depth += text.front() == '{' ? 1 : text.front() == '}' ? -1 : 0;
+        if (text.empty() || text.front() == ';') return;
+        text.remove_prefix(1);
+    }
+}
+
+// A declaration names its state space as a word of its own; an instruction has it inside (ld.global.u32).
+void read_ptx(std::string_view code, CodeContents& contents) {
+    constexpr std::string_view space = ".global";
+    const std::string bare = without_comments(code);
+    const std::string_view text = bare;
+    for (std::size_t at = 0; (at = text.find(space, at)) != text.npos;) {
+        const bool begins = at == 0 || has(" \t\r\n;}", text.substr(at - 1, 1));
+        at += space.size();
+        if (begins && at < text.size() && has(white, text.substr(at, 1))) read_names(text.substr(at), contents);
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// variables.h: what an image of code has beside its kernels: variables in device memory, which kernels change without
-// anyone being told; and whether it uses what only the driver knows: the heap of the device, launches from kernels.
+// variables.h: what an image of code has beside its kernels: variables in device memory, which kernels change without a
+// command that says so; and whether it uses what only the driver knows: the heap of the device, launches from kernels.
 #pragma once
 #include <cstddef>
 #include <optional>

@@ -59,7 +59,7 @@ BODY(cuEventSynchronize)(CUevent event) {
     return r == CUDA_SUCCESS ? driver().cuEventSynchronize(event) : r;
 }
 
-// To a stream an attribute of launches alone is none.
+// A stream has none of the attributes that only launches have.
 BODY(cuStreamGetAttribute)(CUstream stream, CUlaunchAttributeID id, CUlaunchAttributeValue* value) {
     if (admitted(id, nullptr) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
     return driver().cuStreamGetAttribute(stream, id, value);

@@ -35,7 +35,7 @@ template <class F> CUresult within(const Driver& driver, CUcontext context, cons
 
 class Moves : private Residence::Memory {
   public:
-    // `mutex`: the layer's. What it calls of these functions it calls with the lock.
+    // `mutex`: the layer's, which holds it when it calls these functions.
     Moves(const Driver& driver, Granter& granter, GpuWork& work, std::recursive_mutex& mutex,
           std::vector<Promise>& cards, PromisedPieces& promised, Allocations& all);
 

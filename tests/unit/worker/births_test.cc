@@ -253,6 +253,17 @@ TEST_F(BirthsTest, AFaultStandsInTheWay) {
     ground.session.fences().post_failure(0, CUDA_ERROR_ILLEGAL_ADDRESS);
     EXPECT_EQ(stand_in_the_way().size(), 1u);
 }
+TEST_F(BirthsTest, CodeThatIsNotKeptStandsInTheWayAndNothingElseDoes) {
+    CodeStore none(0);
+    fake::Ground other(elsewhere);
+    other.session.record_births(none);
+    EXPECT_EQ(hindrances(other.session).size(), 0u);
+    other.session.births().begin(load_module, 0);
+    other.session.births().loads("code");
+    other.session.births().commit({}, {});
+    ASSERT_EQ(hindrances(other.session).size(), 1u);
+    EXPECT_NE(hindrances(other.session).front().what.find("ADDR_NO_RANDOMIZE"), std::string::npos);
+}
 TEST_F(BirthsTest, ASessionThatRecordsNothingSaysSo) {
     fake::Ground other(elsewhere);
     EXPECT_EQ(hindrances(other.session).size(), 1u);
@@ -268,6 +279,15 @@ TEST(CodeContents, VariablesOfPtxAreThoseOutsideOfFunctions) {
     ASSERT_TRUE(contents);
     EXPECT_EQ(contents->variables, (std::set<std::string>{"counter", "text", "other"}));
     EXPECT_FALSE(contents->heap || contents->launches);
+}
+TEST(CodeContents, VariablesMayBeIndentedOverSeveralLinesAndSeveralInADeclaration) {
+    const std::string ptx =
+        ".version 8.0\n  .visible .global .align 4 .u32 a = 5, b[2] = {1, 2}, c;\n\t.global\n\t.align 16 .v4 .f32\n  d;"
+        " .global .u64 e[3]= {1,\n {2, 3}} ,f;// .global .u32 no;\n/* .global .u32 never; */.global .b8 g[2][3];\n"
+        ".func f() { ld.global.u32 %r1, [a]; }\n.file 1 \"/* x\"\n.weak .global .attribute(.managed) .s32 h;\n";
+    const auto contents = contents_of(std::as_bytes(std::span(ptx)));
+    ASSERT_TRUE(contents);
+    EXPECT_EQ(contents->variables, (std::set<std::string>{"a", "b", "c", "d", "e", "f", "g", "h"}));
 }
 TEST(CodeContents, AHeapAndLaunchesFromKernelsAreSeen) {
     const auto of = [](const std::string& ptx) { return *contents_of(std::as_bytes(std::span(ptx))); };
@@ -312,7 +332,7 @@ TEST_F(BirthsTest, AnObjectThatDoesNotComeIsADifference) {
             char text[32];
             std::snprintf(text, sizeof text, "%llx", static_cast<unsigned long long>(id(second)));
             return std::string(text);
-        }() + " has not come again");
+        }() + " was not made again");
 }
 TEST_F(BirthsTest, CodeThatIsMissingIsNamed) {
     module("code");

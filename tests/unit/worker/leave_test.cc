@@ -103,6 +103,14 @@ TEST_F(LeaveTest, AnOrderThatMakesNoSenseIsRefused) {
     station.order(Wanted::read);
     EXPECT_FALSE(able());
 }
+TEST_F(LeaveTest, AnOrderThatWasTakenBackTakesNoDescriptorsOfTheNextOne) {
+    hand_over();
+    station.order(Wanted::nothing);
+    EXPECT_FALSE(able());
+    EXPECT_FALSE(station.leave.rests());
+    station.order(Wanted::write);
+    EXPECT_TRUE(able()) << what();
+}
 TEST_F(LeaveTest, AReaderThatHasGoneEndsTheAttempt) {
     int ends[2];
     ASSERT_EQ(0, pipe(ends));
@@ -192,6 +200,28 @@ TEST_F(LeaveTest, AGrantThatIsNotWantedAnyMoreIsReleased) {
     EXPECT_TRUE(station.link.borrow(0, 1, left));
     bridge.join();
     EXPECT_EQ(left, 77u);
+}
+TEST_F(LeaveTest, AFileForTheStoreThatComesTooLateIsGivenBack) {
+    std::uint64_t number = 0, bytes = request::store_granule, left = 0;
+    File room;
+    CUresult result{};
+    std::thread asks([&] { result = station.link.store_room(number, bytes, room); });
+    const auto asked = station.hear<request::StoreRoom>();
+    station.hand(Which::none);
+    asks.join();
+    EXPECT_EQ(result, CUDA_ERROR_NOT_READY);
+    station.order(Wanted::check);
+    station.leave.go_on();
+    station.answer(Answer<request::StoreRoom>{.reply = {7, request::store_granule}}, asked.number);
+    std::thread bridge([&] {
+        const auto back = station.hear<request::StoreBack>();
+        EXPECT_EQ(back.request.number, 7u);
+        station.answer(Answer<request::StoreBack>{}, back.number);
+        const auto borrow = station.hear<request::Borrow>();
+        station.answer(Answer<request::Borrow>{.reply = {77}}, borrow.number);
+    });
+    EXPECT_TRUE(station.link.borrow(0, 1, left));
+    bridge.join();
 }
 TEST_F(LeaveTest, AClientThatAsksForMemoryHoldsNothingUpAndIsAnsweredByTheNextWorker) {
     station.supply.begin();
