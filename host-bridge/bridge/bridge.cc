@@ -232,6 +232,7 @@ void Bridge::restore() {
         if (ground_.set) desks.cards.admit(client);
         else desks.cards.restore(client);
     });
+    if (!ground_.set) desks.suspends.restore();
     desks.cards.all_are_back();
     for (const pid_t worker : WorkerProcess::left(kept))
         if (std::ranges::find(with_client, worker) == with_client.end()) WorkerProcess::end_left(worker, kept);
@@ -362,11 +363,12 @@ bool Bridge::is_worker(const Visitor& visitor) const {
            is_a_bridges(visitor);
 }
 
-// The clients are on a disk now. None is told: a program that still runs waits as for a paused client.
+// The clients are on a disk now. None is told: a program that still runs waits as for a paused client. No bridge comes
+// after this one, even if it is killed meanwhile: that would find clients without workers.
 void Bridge::leave_asleep() {
     service_.leaving();
-    end_workers();
     ground_.kept.done();
+    end_workers();
     log::info("suspended");
 }
 

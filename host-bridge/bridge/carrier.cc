@@ -7,9 +7,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/os/thread.h"
 #include "host-bridge/suspended/frames.h"
 #include "shm-device/queue/sync.h"
@@ -21,13 +23,6 @@ using carrying::Hand;
 using carrying::Wanted;
 using carrying::Which;
 
-// A worker may write into its sheet at any time, and may leave out the zero.
-template <std::size_t N> std::string copied(const char (&text)[N]) {
-    char copy[N];
-    std::memcpy(copy, text, N);
-    return {copy, strnlen(copy, N)};
-}
-
 Failure hand(const Client& client, Which part, int file) {
     Hand message;
     message.part = part;
@@ -36,19 +31,22 @@ Failure hand(const Client& client, Which part, int file) {
                        strerror(errno));
 }
 
-// All bytes of a part, into a pipe. (Its reader may go.)
+// All bytes of a part, into a pipe. (Its reader may go; and the worker notices what is missing.)
 void feed(const FrameReader& from, const File& to) {
-    std::vector<std::byte> bytes;
-    for (std::size_t i = 0; i < from.count(); ++i) {
-        bytes.resize(from.size(i));
-        if (from.read(i, bytes)) return;  // the worker notices what is missing
-        for (std::size_t done = 0; done < bytes.size();) {
-            const ssize_t n = write(to.fd(), bytes.data() + done, bytes.size() - done);
-            if (n < 0 && errno == EINTR) continue;
-            if (n <= 0) return;
-            done += static_cast<std::size_t>(n);
-        }
-    }
+    static_cast<void>(each_frame(from, [&](std::span<const std::byte> bytes) -> Failure {
+        const int error = write_all(to.fd(), bytes);
+        return error == 0 ? Failure() : Failure(strerror(error));
+    }));
+}
+
+// A pipe that takes a mebibyte at a time, where the kernel lets it.
+bool make_pipe(File& read_end, File& write_end) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return false;
+    fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
+    read_end = File(ends[0]);
+    write_end = File(ends[1]);
+    return true;
 }
 
 }  // namespace
@@ -68,10 +66,7 @@ Failure Carrier::order(Client& client, bool check, std::vector<File>& ends) {
     // All pipes first: descriptors that no order follows would stay in the worker's link.
     std::vector<File> write_ends;
     for (unsigned part = 0; part < carrying::parts && !check; ++part) {
-        int pipe[2];
-        if (pipe2(pipe, O_CLOEXEC) != 0) return strerror(errno);
-        ends.emplace_back(pipe[0]);
-        write_ends.emplace_back(pipe[1]);
+        if (!make_pipe(ends.emplace_back(), write_ends.emplace_back())) return strerror(errno);
     }
     for (std::size_t part = 0; part < write_ends.size(); ++part)
         if (Failure failure = hand(client, static_cast<Which>(part), write_ends[part].fd())) return failure;
@@ -95,6 +90,8 @@ void Carrier::look(const Client& client, SuspendRow& row) const {
     copied(place.cure).copy(row.cure, sizeof row.cure - 1);
 }
 
+void Carrier::withdraw(Client& client) { client.worker->sheet().carry.wanted = Wanted::nothing; }
+
 void Carrier::announce(Client& client) { tell(client, Wanted::read); }
 
 Failure Carrier::give(Client& client, const SetReader& set) {
@@ -107,10 +104,8 @@ Failure Carrier::give(Client& client, const SetReader& set) {
     }
     FrameReader frames;
     if (Failure failure = frames.open(set.part(memory_of(slot)).fd())) return failure;
-    int pipe[2];
-    if (pipe2(pipe, O_CLOEXEC) != 0) return strerror(errno);
-    File write_end(pipe[1]);
-    const File read_end(pipe[0]);
+    File read_end, write_end;
+    if (!make_pipe(read_end, write_end)) return strerror(errno);
     if (Failure failure = hand(client, Which::memory, read_end.fd())) return failure;
     const os::SignalsBlocked blocked;  // SIGPIPE, too: then write() says it
     feeders_.emplace_back([from = std::move(frames), to = std::move(write_end)] { feed(from, to); });

@@ -25,12 +25,14 @@ class Carrier {
     // births, code and memory, in this order.
     Failure order(Client& client, bool check, std::vector<File>& ends);
     void look(const Client& client, SuspendRow& row) const;
+    // An order that the worker has not seen yet is none.
+    void withdraw(Client& client);
 
     // ---- back
-    // Before its new worker's Assignment: the worker is to go on with a client. And behind that: from these parts.
+    // Before the Assignment of its new worker: that the worker is to go on with a client. After it: with which parts.
     void announce(Client& client);
     Failure give(Client& client, const SetReader& set);
-    // What became of it. Nothing: it is not done.
+    // How far that is. `why`: what made it fail.
     enum class Returned { not_yet, able, failed };
     Returned returned(const Client& client, std::string& why) const;
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "base/message.h"
 #include "base/os/process.h"
@@ -16,13 +17,6 @@
 
 namespace barcuda {
 namespace {
-
-// Copies guest memory, which may change meanwhile and may lack a terminator.
-template <std::size_t N> std::string copied(const char (&text)[N]) {
-    char copy[N];
-    std::memcpy(copy, text, N);
-    return {copy, strnlen(copy, N)};
-}
 
 struct EndRow {
     barcuda_state state;

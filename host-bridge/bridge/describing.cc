@@ -73,7 +73,7 @@ Failure refuse(const Description& set, const HostDevices& devices) {
     std::vector<std::string> ours;
     for (const barcuda_device& device : devices.all) ours.push_back(name_of(device));
     if (set.gpus == ours) return {};
-    return fmt::format("its GPUs were {}, and this bridge's are {}: choose like ones with --gpus",
+    return fmt::format("its GPUs were {}, and this bridge's are {}: choose GPUs of the same names with --gpus",
                        fmt::join(set.gpus, ", "), fmt::join(ours, ", "));
 }
 

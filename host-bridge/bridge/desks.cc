@@ -96,9 +96,10 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
       upgrades(ground.kept, clients),
       acceptor(clients, pool, limits, heap, ground.host, totals, [&] { return ground.doorbell.connected(); }),
       requests({clients, grants, shared, quotas, limits, heap, cards}, loop),
-      suspends(clients, pauses,
+      suspends(clients, pauses, ground.kept,
                {[this](Client& client, bool check, auto& ends) { return carrier.order(client, check, ends); },
-                [this](const Client& client, SuspendRow& row) { carrier.look(client, row); }},
+                [this](const Client& client, SuspendRow& row) { carrier.look(client, row); },
+                [this](Client& client) { carrier.withdraw(client); }},
                what_it_gives(ground), [this](Client& client) {
                    if (!requests.hear(client)) client.end_worker("the bridge cannot listen to the worker");
                }) {}

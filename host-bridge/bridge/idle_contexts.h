@@ -33,7 +33,7 @@ class IdleContexts {
     const Clients& clients_;
     const CardsDesk& cards_;
     PauseDesk& pauses_;
-    residency::Time next_ = 0;                        // of them is parked then: others wait for what it gives
+    residency::Time next_ = 0;                        // when the next one may be parked: this one gives memory, too
     std::map<std::uint32_t, residency::Time> tried_;  // by slot: when it was told to go
 };
 

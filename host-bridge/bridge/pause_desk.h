@@ -48,7 +48,7 @@ class PauseDesk {
     void serve(const PauseRequest& request, PauseReply& reply, const ucred& by);
     // Goes on with a client of an earlier bridge that was killed, which has a worker.
     void restore(Client& client);
-    // Lets a client run again that another desk has False: it does not run yet; to be called again.
+    // Lets a client run again, for another desk. False: it does not run yet; to be called again.
     bool resume(Client& client);
     // In each turn of the loop: what has become of the orders.
     void look();

@@ -107,10 +107,12 @@ Failure Startup::find_devices() {
     if (devices.error.empty() && ground_.set)
         if (Failure e = refuse(ground_.set->description(), devices))
             return fmt::format("{}: {}", options_.wake, e.text());
+    if (devices.error.empty() && ground_.set) return ground_.set->verify();
     return devices.error;
 }
 
-// All of it is verified before anything else is opened.
+// Whether this bridge can be that one is said at once; its bytes are read when the GPUs are known, too, and before
+// anything else is opened.
 Failure Startup::open_set() {
     if (options_.wake.empty()) return {};
     auto set = std::make_unique<SetReader>();

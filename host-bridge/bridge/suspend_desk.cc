@@ -10,12 +10,15 @@
 #include <cerrno>
 #include <cstring>
 #include <set>
+#include <span>
 
 #include "base/field.h"
 #include "base/log.h"
 
 namespace barcuda {
 namespace {
+
+constexpr const char* kept_name = "suspend";
 
 const char* name_of(SuspendRequest::What what) {
     switch (what) {
@@ -49,7 +52,21 @@ Failure SuspendDesk::begin(Clock::time_point now) {
     });
     ordered_.clear();
     frozen_.clear();
-    return suspending_.begin(std::move(paused), now);
+    const std::vector<std::uint32_t> slots(paused.begin(), paused.end());
+    if (Failure failure = suspending_.begin(std::move(paused), now)) return failure;
+    const auto bytes = std::as_bytes(std::span(slots));
+    kept_.keep(kept_name, file_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).fd());
+    return {};
+}
+
+void SuspendDesk::restore(Clock::time_point now) {
+    const File file = kept_.take(kept_name);
+    if (!file) return;
+    std::vector<std::uint32_t> slots(clients_.size());
+    const ssize_t n = pread(file.fd(), slots.data(), slots.size() * sizeof slots[0], 0);
+    slots.resize(n < 0 ? 0 : static_cast<std::size_t>(n) / sizeof slots[0]);
+    static_cast<void>(suspending_.begin({slots.begin(), slots.end()}, now));
+    log::info("suspend: begun again, by the bridge that follows");
 }
 
 Failure SuspendDesk::freeze(std::vector<File>& files) {
@@ -94,6 +111,7 @@ Failure SuspendDesk::finish() {
         if (its == ordered_.end() || its->second || row(*client).state != SuspendRow::able)
             return fmt::format("the client of channel {} was not carried", slot);
     }
+    kept_.drop(kept_name);
     return suspending_.finish();
 }
 
@@ -102,6 +120,9 @@ void SuspendDesk::give_up(const std::string& why) {
     if (!suspending_.under_way()) return;
     const bool frozen = suspending_.frozen();
     suspending_.give_up();
+    kept_.drop(kept_name);
+    for (const auto& [slot, check] : ordered_)
+        if (Client* const client = clients_[slot]; client && client->is_served()) workers_.withdraw(*client);
     ordered_.clear();
     frozen_.clear();
     log::info("suspend: given up: {}", why);

@@ -15,6 +15,7 @@
 #include "base/message.h"
 #include "host-bridge/between/suspend_link.h"
 #include "host-bridge/bridge/clients.h"
+#include "host-bridge/bridge/kept.h"
 #include "host-bridge/bridge/pause_desk.h"
 #include "host-bridge/bridge/suspending.h"
 
@@ -30,6 +31,8 @@ class SuspendDesk {
         std::function<Failure(Client& client, bool check, std::vector<File>& ends)> order;
         // Fills in state, text and cure.
         std::function<void(const Client& client, SuspendRow& row)> look;
+        // Takes back what the worker has not begun.
+        std::function<void(Client& client)> withdraw;
     };
     // What the command gets at `freeze`.
     struct Given {
@@ -39,13 +42,18 @@ class SuspendDesk {
     // Listens again to what workers ask.
     using Listen = std::function<void(Client&)>;
 
-    SuspendDesk(const Clients& clients, PauseDesk& pauses, Workers workers, Given given, Listen listen)
+    // `kept`: has a suspend that is under way for a bridge that follows this one.
+    SuspendDesk(const Clients& clients, PauseDesk& pauses, const Kept& kept, Workers workers, Given given,
+                Listen listen)
         : clients_(clients),
           pauses_(pauses),
+          kept_(kept),
           workers_(std::move(workers)),
           given_(std::move(given)),
           listen_(std::move(listen)) {}
 
+    // Behind a bridge that was killed while it was suspended: the suspend is begun again, and goes on or is given up.
+    void restore(Clock::time_point now = Clock::now());
     // Returns the descriptors that go with the reply.
     std::vector<File> serve(const SuspendRequest& request, SuspendReply& reply, const ucred& by,
                             Clock::time_point now = Clock::now());
@@ -72,6 +80,7 @@ class SuspendDesk {
 
     const Clients& clients_;
     PauseDesk& pauses_;
+    const Kept& kept_;
     const Workers workers_;
     const Given given_;
     const Listen listen_;

@@ -10,12 +10,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/os/thread.h"
 
 namespace barcuda {
@@ -50,34 +52,6 @@ std::vector<std::byte> compress(std::span<const std::byte> bytes) {
 const std::vector<std::byte>& zero_frame() {
     static const std::vector<std::byte> frame = compress(std::vector<std::byte>(frame_bytes));
     return frame;
-}
-
-bool all_zeros(std::span<const std::byte> bytes) {
-    return bytes.empty() ||
-           (bytes[0] == std::byte{} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
-}
-
-// All bytes at that place, or an errno; EIO: there are fewer.
-int read_all(int file, std::span<std::byte> into, std::uint64_t at) {
-    while (!into.empty()) {
-        const ssize_t n = pread(file, into.data(), into.size(), static_cast<off_t>(at));
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return n < 0 ? errno : EIO;
-        into = into.subspan(static_cast<std::size_t>(n));
-        at += static_cast<std::uint64_t>(n);
-    }
-    return 0;
-}
-
-int write_all(int file, std::span<const std::byte> from, std::uint64_t at) {
-    while (!from.empty()) {
-        const ssize_t n = pwrite(file, from.data(), from.size(), static_cast<off_t>(at));
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return n < 0 ? errno : EIO;
-        from = from.subspan(static_cast<std::size_t>(n));
-        at += static_cast<std::uint64_t>(n);
-    }
-    return 0;
 }
 
 template <class T> void append(std::vector<std::byte>& to, const T& value) {
@@ -256,6 +230,53 @@ Failure FrameReader::read(std::size_t number, std::span<std::byte> into) const {
     const std::size_t n = ZSTD_decompressDCtx(context.get(), into.data(), into.size(), packed.data(), packed.size());
     if (ZSTD_isError(n)) return fmt::format("frame {} is damaged: {}", number, ZSTD_getErrorName(n));
     return n == frame.bytes ? Failure() : Failure(fmt::format("frame {} has another length than its table", number));
+}
+
+Failure each_frame(const FrameReader& from, const std::function<Failure(std::span<const std::byte>)>& take) {
+    struct Slot {
+        std::vector<std::byte> bytes;
+        Failure failure;
+        bool full = false;
+    };
+    const std::size_t count = from.count(), threads = std::min(frame_threads(), count);
+    std::vector<Slot> slots(2 * threads);
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::size_t next = 0, taken = 0;
+    bool over = false;
+    const auto unpack = [&] {
+        std::unique_lock lock(mutex);
+        for (;;) {
+            changed.wait(lock, [&] { return over || next == count || next < taken + slots.size(); });
+            if (over || next == count) return;
+            const std::size_t frame = next++;
+            Slot& slot = slots[frame % slots.size()];
+            lock.unlock();
+            slot.bytes.resize(from.size(frame));
+            slot.failure = from.read(frame, slot.bytes);
+            lock.lock();
+            slot.full = true;
+            changed.notify_all();
+        }
+    };
+    const os::SignalsBlocked blocked;
+    std::vector<std::jthread> others;
+    for (std::size_t i = 0; i < threads; ++i) others.emplace_back(unpack);
+    Failure failure;
+    std::unique_lock lock(mutex);
+    for (; taken < count && !failure; changed.notify_all()) {
+        Slot& slot = slots[taken % slots.size()];
+        changed.wait(lock, [&] { return slot.full; });
+        lock.unlock();
+        failure = slot.failure ? std::move(slot.failure) : take(slot.bytes);
+        lock.lock();
+        slot.full = false;
+        ++taken;
+    }
+    over = true;
+    lock.unlock();
+    changed.notify_all();
+    return failure;
 }
 
 // ---- files with holes

@@ -71,6 +71,10 @@ class FrameReader {
     std::uint64_t bytes_ = 0;
 };
 
+// Calls `take` with the bytes of each frame, in their order. Several threads decompress ahead of it; at most twice as
+// many frames as threads are in memory.
+Failure each_frame(const FrameReader& from, const std::function<Failure(std::span<const std::byte>)>& take);
+
 // ---- files with holes
 // All bytes of a file, `size` of them; what was never written to is not read.
 Failure pack_file(int from, std::uint64_t size, FrameWriter& to);

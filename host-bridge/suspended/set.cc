@@ -15,6 +15,8 @@
 #include <system_error>
 #include <vector>
 
+#include "base/bytes.h"
+
 namespace barcuda {
 namespace {
 
@@ -167,6 +169,27 @@ Failure SetReader::open(const std::string& path) {
     for (const Description::Part& part : description.parts)
         if (Failure failure = open_part(folder, part)) return fmt::format("{}: {}", path, failure.text());
     description_ = std::move(description);
+    path_ = path;
+    verified_ = false;
+    return {};
+}
+
+Failure SetReader::verify() {
+    std::vector<std::byte> buffer(step);
+    for (const Description::Part& part : description_.parts) {
+        const File& file = files_.at(part.name);
+        Digest digest;
+        for (std::uint64_t done = 0; done < part.bytes;) {
+            const auto piece = std::span(buffer).first(std::min<std::uint64_t>(step, part.bytes - done));
+            if (const int e = read_all(file.fd(), piece, done))
+                return fmt::format("{}: {}: {}", path_, part.name, e == ENODATA ? "it became shorter" : strerror(e));
+            digest.add(piece);
+            done += piece.size();
+        }
+        if (digest.text() != part.hash)
+            return fmt::format("{}: {} is damaged: its bytes do not fit its hash", path_, part.name);
+    }
+    verified_ = true;
     return {};
 }
 
@@ -184,15 +207,6 @@ Failure SetReader::open_part(const File& folder, const Description::Part& part) 
     if (static_cast<std::uint64_t>(st.st_size) != part.bytes)
         return fmt::format("{} has {} bytes in place of {}: it was cut short, or belongs to another set", part.name,
                            st.st_size, part.bytes);
-    Digest digest;
-    std::vector<std::byte> buffer(step);
-    for (std::uint64_t done = 0; done < part.bytes;) {
-        const ssize_t n = pread(file.fd(), buffer.data(), buffer.size(), static_cast<off_t>(done));
-        if (n <= 0) return fmt::format("{}: {}", part.name, n < 0 ? strerror(errno) : "it became shorter");
-        digest.add(std::span(buffer).first(static_cast<std::size_t>(n)));
-        done += static_cast<std::uint64_t>(n);
-    }
-    if (digest.text() != part.hash) return fmt::format("{} is damaged: its bytes do not fit its hash", part.name);
     files_[part.name] = std::move(file);
     return {};
 }

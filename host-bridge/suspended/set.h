@@ -69,17 +69,22 @@ class SetWriter : public SetPlace {
 
 class SetReader {
   public:
-    // Verifies all of it.
+    // Looks at the description, and at the lengths and owners of all parts.
     Failure open(const std::string& folder);
+    // Reads every byte. Before that, no part is given out.
+    Failure verify();
     const Description& description() const { return description_; }
     // The open file of a part, from its beginning; the reader keeps it.
-    const File& part(const std::string& name) const { return files_.at(name); }
+    const File& part(const std::string& name) const { return verified_ ? files_.at(name) : none_; }
 
   private:
     Failure open_part(const File& folder, const Description::Part& part);
 
+    std::string path_;
     Description description_;
     std::map<std::string, File> files_;
+    const File none_;
+    bool verified_ = false;
 };
 
 }  // namespace barcuda

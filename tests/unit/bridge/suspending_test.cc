@@ -58,20 +58,23 @@ struct SuspendDeskTest : test::DesksTest {
     std::optional<SuspendDesk> desk;
     SuspendRow::State answer = SuspendRow::able;
     std::set<std::uint32_t> heard;  // channels whose workers are listened to again
+    std::set<std::uint32_t> withdrawn;
+    const Kept kept;  // without a keeper
     unsigned orders = 0;
     SuspendDesk::Clock::time_point now{1h};
 
     void SetUp() override {
         DesksTest::SetUp();
         const auto file = [] { return File(dup(STDIN_FILENO)); };
-        desk.emplace(*clients, *pauses,
+        desk.emplace(*clients, *pauses, kept,
                      SuspendDesk::Workers{[this](Client&, bool check, std::vector<File>& ends) {
                                               ++orders;
                                               for (int i = 0; i < 3 && !check; ++i)
                                                   ends.emplace_back(dup(STDIN_FILENO));
                                               return Failure();
                                           },
-                                          [this](const Client&, SuspendRow& row) { row.state = answer; }},
+                                          [this](const Client&, SuspendRow& row) { row.state = answer; },
+                                          [this](const Client& client) { withdrawn.insert(client.slot()); }},
                      SuspendDesk::Given{[] { return "description"; }, file, file},
                      [this](Client& client) { heard.insert(client.slot()); });
     }
@@ -174,6 +177,17 @@ TEST_F(SuspendDeskTest, OfACommandThatWasKilledIsGivenUp) {
     desk->look(now + Suspending::patience + 1s);
     EXPECT_EQ(wanted(client), Paused::running);
     EXPECT_THAT(ask(SuspendRequest::finish), HasSubstr("no suspend is under way"));
+}
+
+TEST_F(SuspendDeskTest, ThatIsGivenUpTakesItsOrdersBack) {
+    Client& client = arrive();
+    ASSERT_EQ(ask(SuspendRequest::begin), "");
+    pause(client);
+    ASSERT_EQ(ask(SuspendRequest::freeze), "");
+    answer = SuspendRow::busy;
+    ASSERT_EQ(ask(SuspendRequest::check, client.slot()), "");
+    ask(SuspendRequest::cancel);
+    EXPECT_EQ(withdrawn, std::set{client.slot()}) << "its worker would follow it at its next pause";
 }
 
 TEST_F(SuspendDeskTest, OneThatIsBeingPausedIsResumedBehindThat) {

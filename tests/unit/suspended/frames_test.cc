@@ -76,6 +76,26 @@ TEST(FramesTest, EveryByteComesBack) {
     EXPECT_EQ(back, bytes);
 }
 
+TEST(FramesTest, EachFrameComesInItsOrderFromSeveralThreads) {
+    const Bytes bytes = random_bytes(20 * MiB + 5);
+    Packed packed;
+    ASSERT_FALSE(packed.writer.add(bytes));
+    ASSERT_FALSE(packed.writer.finish());
+    FrameReader reader;
+    ASSERT_EQ(reader.open(packed.file.fd()).text(), "");
+    Bytes back;
+    const auto take = [&](std::span<const std::byte> frame) {
+        back.insert(back.end(), frame.begin(), frame.end());
+        return Failure();
+    };
+    ASSERT_EQ(each_frame(reader, take).text(), "");
+    EXPECT_EQ(back, bytes);
+    int times = 0;
+    const auto full = [&](auto) { return ++times == 3 ? Failure("full") : Failure(); };
+    EXPECT_EQ(each_frame(reader, full).text(), "full");
+    EXPECT_EQ(times, 3);
+}
+
 TEST(FramesTest, AnyDecompressorReadsIt) {
     const Bytes bytes = random_bytes(3 * MiB);
     Packed packed;

@@ -74,7 +74,8 @@ struct SetTest : testing::Test {
     }
     std::string refusal() const {
         SetReader reader;
-        return reader.open(set).text();
+        const Failure failure = reader.open(set);
+        return failure ? failure.text() : reader.verify().text();
     }
 
     fs::path folder, set;
@@ -84,6 +85,8 @@ TEST_F(SetTest, ComesBackAsItWasWritten) {
     make();
     SetReader reader;
     ASSERT_EQ(reader.open(set).text(), "");
+    EXPECT_FALSE(reader.part("client-12/births")) << "nothing is given out before it is verified";
+    ASSERT_EQ(reader.verify().text(), "");
     Description expected = example();
     expected.parts = reader.description().parts;
     EXPECT_EQ(reader.description(), expected);
