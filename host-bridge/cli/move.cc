@@ -49,6 +49,7 @@ struct MoveCommand {
     std::string region = "/dev/shm/barcuda", transport{};
     std::vector<std::string> words{};  // VM, DEST, options of the bridge there
     double within = 10;                // seconds
+    bool stop_and_copy = false;
 };
 
 // What the parent must know of a child that was killed.
@@ -61,8 +62,9 @@ enum class Side { source, destination };
 
 class Move {
   public:
-    Move(SuspendOrder order, Destination to, MoveOrder offer, Progress& progress)
-        : order_(std::move(order)), to_(std::move(to)), offer_(std::move(offer)), progress_(progress) {}
+    // `early`: the region's bytes go while the programs run, and once more those that have changed.
+    Move(SuspendOrder order, Destination to, MoveOrder offer, bool early, Progress& progress)
+        : order_(std::move(order)), to_(std::move(to)), offer_(std::move(offer)), early_(early), progress_(progress) {}
 
     // Notes which clients run: these are to run again if they do not move.
     Failure begin() {
@@ -77,8 +79,10 @@ class Move {
     int run() {
         Transport transport;
         if (const Failure e = offer(transport)) return complain(e.text());
-        const auto begun = Clock::now();
         SetSender sender(transport.stream(), progress_.may_be_there);
+        if (early_)
+            if (const Failure e = send_early(sender)) return complain(fmt::format("{}: {}", to_.called, e.text()));
+        const auto begun = Clock::now();
         Suspended what;
         if (const int status = suspend_to(sender, order_, what); status != 0) {
             if (progress_.may_be_there && !transport.stream().refused()) return settle(&transport) ? 0 : status;
@@ -112,6 +116,13 @@ class Move {
 
   private:
     static int complain(const std::string& what) { return barcuda::complain("move", what); }
+
+    Failure send_early(SetSender& sender) const {
+        const File region(open(order_.region.c_str(), O_RDONLY | O_CLOEXEC));
+        struct stat st {};
+        if (!region || fstat(region.fd(), &st) != 0) return fmt::format("{}: {}", order_.region, strerror(errno));
+        return sender.send_early(region.fd(), static_cast<std::uint64_t>(st.st_size));
+    }
 
     Failure offer(Transport& transport) const {
         if (Failure e = transport.start(to_)) return e;
@@ -219,6 +230,7 @@ class Move {
     const SuspendOrder order_;
     const Destination to_;
     const MoveOrder offer_;
+    const bool early_;
     Progress& progress_;
     std::set<std::uint32_t> running_;
 };
@@ -295,7 +307,7 @@ int run(const MoveCommand& command) {
     void* const shared = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return complain("move", strerror(errno));
     Progress& progress = *new (shared) Progress;
-    Move move(order, to, offer, progress);
+    Move move(order, to, offer, !command.stop_and_copy, progress);
     if (const Failure e = move.begin()) return complain("move", e.text());
     return supervise(move, progress);
 }
@@ -327,6 +339,8 @@ void add_move(App& app) {
         .capture_default_str();
     command.add_option("--command", options->transport,
                        "a command whose input and output lead to `barcuda receive`, in place of ssh and DEST");
+    command.add_flag("--stop-and-copy", options->stop_and_copy,
+                     "send nothing while the programs run: less is sent, and they stand still for longer");
     command.add_option("--within", options->within, "how long the GPU's work may take to end")
         .as_seconds()
         .default_str("10s");

@@ -279,7 +279,7 @@ class Suspension {
     Failure frames(const std::string& name, const std::function<Failure(FrameWriter&)>& fill) {
         SetPlace::Sink sink;
         if (Failure e = set_.make(name, sink)) return e;
-        FrameWriter to(std::move(sink));
+        FrameWriter to(std::move(sink), set_.known(name));
         if (Failure e = fill(to)) return fmt::format("{}: {}", name, e.text());
         if (Failure e = to.finish()) return fmt::format("{}: {}", name, e.text());
         what_.bytes += to.bytes();

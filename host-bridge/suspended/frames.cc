@@ -105,7 +105,8 @@ template <class F> Failure in_threads(std::size_t count, std::size_t threads, co
 
 // ---- writing
 
-FrameWriter::FrameWriter(Sink sink) : sink_(std::move(sink)), threads_(frame_threads()) {}
+FrameWriter::FrameWriter(Sink sink, Known known)
+    : sink_(std::move(sink)), known_(std::move(known)), threads_(frame_threads()) {}
 
 FrameWriter::FrameWriter(int file)
     : FrameWriter([file, at = std::uint64_t{0}](std::span<const std::byte> bytes) mutable -> Failure {
@@ -145,11 +146,23 @@ Failure FrameWriter::add_zeros(std::uint64_t bytes) {
 
 Failure FrameWriter::flush() {
     std::vector<std::vector<std::byte>> packed(full_.size());
+    std::vector<std::uint32_t> there(full_.size());
+    const std::size_t first = frames_.size();
     Failure failure = in_threads(full_.size(), threads_, [&](std::size_t i) -> Failure {
+        if (known_.has) there[i] = known_.has(first + i, full_[i]);
+        if (there[i] != 0) return {};
         packed[i] = compress(full_[i]);
         return packed[i].empty() ? Failure("zstd does not compress it: there is no memory") : Failure();
     });
-    for (std::size_t i = 0; i < full_.size() && !failure; ++i) failure = write_frame(packed[i], full_[i].size());
+    for (std::size_t i = 0; i < full_.size() && !failure; ++i) {
+        if (there[i] == 0) {
+            failure = write_frame(packed[i], full_[i].size());
+            continue;
+        }
+        frames_.push_back({there[i], static_cast<std::uint32_t>(full_[i].size())});
+        written_ += there[i];
+        failure = known_.again(first + i);
+    }
     full_.clear();
     return failure;
 }

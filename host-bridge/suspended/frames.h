@@ -20,7 +20,13 @@ constexpr std::size_t frame_bytes = 2 << 20;
 class FrameWriter {
   public:
     using Sink = std::function<Failure(std::span<const std::byte>)>;
-    explicit FrameWriter(Sink sink);
+    // Frames that the reader has already, by their number.
+    struct Known {
+        // Several threads ask. The length of the compressed frame with these bytes; 0: the reader lacks it.
+        std::function<std::uint32_t(std::size_t frame, std::span<const std::byte> bytes)> has;
+        std::function<Failure(std::size_t frame)> again;  // in place of writing it
+    };
+    explicit FrameWriter(Sink sink, Known known = {});
     // Writes an empty file, which stays the caller's.
     explicit FrameWriter(int file);
     Failure add(std::span<const std::byte> bytes);
@@ -30,7 +36,8 @@ class FrameWriter {
 
     std::uint64_t bytes() const { return bytes_; }      // that were added
     std::uint64_t written() const { return written_; }  // of the file
-    const Digest& digest() const { return digest_; }    // of what was written
+    // Of what the sink has got: what the reader had is not in it.
+    const Digest& digest() const { return digest_; }
 
   private:
     struct Frame {
@@ -41,6 +48,7 @@ class FrameWriter {
     Failure write_frame(std::span<const std::byte> packed, std::size_t bytes);
 
     const Sink sink_;
+    const Known known_;
     const std::size_t threads_;
     std::vector<std::vector<std::byte>> full_;  // to be compressed together
     std::vector<std::byte> begun_;

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/suspended/sent_set.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "shm-device/layout.h"
@@ -21,14 +26,104 @@ bool is_part(const std::string& name) {
     return std::ranges::count(any.names(), name) == 1;
 }
 
+std::string hash_of(std::span<const std::byte> bytes) {
+    Digest digest;
+    digest.add(bytes);
+    return digest.text();
+}
+
 struct Coming {
     std::string name;
     SetPlace::Sink sink;
-    Digest digest;
+    Digest said, digest;  // of what has come, and of the file
     std::uint64_t bytes = 0;
+
+    Failure take(std::span<const std::byte> piece) {
+        digest.add(piece);
+        bytes += piece.size();
+        return sink(piece);
+    }
+};
+
+// Frames that have come before the set, in a file that only this process knows.
+class Early {
+  public:
+    Failure add(std::uint32_t frame, std::span<const std::byte> piece) {
+        constexpr std::size_t most_frames = BARCUDA_MAX_SIZE / frame_bytes;
+        if (frame >= most_frames || frame + 1 < frames_.size() || frame > frames_.size())
+            return "the other side's early frames come in no order";
+        if (!file_) file_ = File(open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+        if (!file_) file_ = File(memfd_create("barcuda-early", MFD_CLOEXEC));
+        if (frame == frames_.size()) frames_.push_back({end_, 0});
+        frames_[frame].bytes += piece.size();
+        end_ += piece.size();
+        digest_.add(piece);
+        while (!piece.empty()) {
+            const ssize_t n = write(file_.fd(), piece.data(), piece.size());
+            if (n < 0 && errno == EINTR) continue;
+            if (n <= 0) return fmt::format("early frames: {}", strerror(errno));
+            piece = piece.subspan(static_cast<std::size_t>(n));
+        }
+        return {};
+    }
+    Failure end(const std::string& hash) const {
+        return hash == digest_.text() ? Failure() : "early frames were damaged on their way";
+    }
+    Failure read(std::uint32_t frame, std::vector<std::byte>& bytes) const {
+        if (frame >= frames_.size()) return "the other side names a frame that has not come";
+        bytes.resize(frames_[frame].bytes);
+        if (pread(file_.fd(), bytes.data(), bytes.size(), static_cast<off_t>(frames_[frame].at)) !=
+            static_cast<ssize_t>(bytes.size()))
+            return fmt::format("early frames: {}", strerror(errno));
+        return {};
+    }
+
+  private:
+    struct Frame {
+        std::uint64_t at, bytes;
+    };
+    File file_;
+    std::vector<Frame> frames_;
+    std::uint64_t end_ = 0;
+    Digest digest_;
 };
 
 }  // namespace
+
+Failure SetSender::send_early(int region, std::uint64_t size) {
+    early_.resize((size + frame_bytes - 1) / frame_bytes);
+    std::size_t next = 0;
+    Digest digest;
+    const auto sink = [&](std::span<const std::byte> packed) -> Failure {
+        if (next == early_.size()) return {};  // the table behind the frames
+        early_[next].packed = static_cast<std::uint32_t>(packed.size());
+        digest.add(packed);
+        return to_.send(MoveWord::early, packed, static_cast<std::uint32_t>(next++));
+    };
+    FrameWriter frames(sink, {.has =
+                                  [this](std::size_t frame, std::span<const std::byte> bytes) {
+                                      early_[frame].hash = hash_of(bytes);
+                                      return 0;
+                                  },
+                              .again = {}});
+    if (Failure failure = pack_file(region, size, frames)) return failure;
+    if (Failure failure = frames.finish()) return failure;
+    return to_.send(MoveWord::early_end, digest.text());
+}
+
+FrameWriter::Known SetSender::known(const std::string& name) {
+    if (name != "region.zst" || early_.empty()) return {};
+    return {.has =
+                [this](std::size_t frame, std::span<const std::byte> bytes) {
+                    const bool same = frame < early_.size() && early_[frame].hash == hash_of(bytes);
+                    return same ? early_[frame].packed : 0;
+                },
+            .again =
+                [this, number = numbers_.at(name)](std::size_t frame) {
+                    const auto which = static_cast<std::uint32_t>(frame);
+                    return to_.send(MoveWord::again, std::as_bytes(std::span(&which, 1)), number);
+                }};
+}
 
 Failure SetSender::make(const std::string& name, Sink& sink) {
     const auto number = static_cast<std::uint32_t>(numbers_.size());
@@ -53,27 +148,38 @@ Failure SetSender::commit(Description description) {
 
 Failure receive_set(Stream& from, SetPlace& to, Description& description) {
     std::map<std::uint32_t, Coming> coming;
-    std::vector<Description::Part> parts;
+    std::vector<Description::Part> parts;  // with the hashes of what has come
+    Early early;
     std::string text;
     for (Stream::Message message;;) {
         if (Failure failure = from.receive(message)) return failure;
         const auto its = coming.find(message.part);
         const bool known = its != coming.end();
         if (message.word == MoveWord::part && !known) {
-            Coming part{.name = message.text(), .sink = {}, .digest = {}};
+            Coming part{.name = message.text(), .sink = {}, .said = {}, .digest = {}};
             if (!is_part(part.name)) return fmt::format("'{}' is no part of a set", part.name.substr(0, 60));
             if (Failure failure = to.make(part.name, part.sink)) return failure;
             coming.emplace(message.part, std::move(part));
+        } else if (message.word == MoveWord::early) {
+            if (Failure failure = early.add(message.part, message.bytes)) return failure;
+        } else if (message.word == MoveWord::early_end) {
+            if (Failure failure = early.end(message.text())) return failure;
         } else if (message.word == MoveWord::bytes && known) {
-            its->second.digest.add(message.bytes);
-            its->second.bytes += message.bytes.size();
-            if (Failure failure = its->second.sink(message.bytes)) return failure;
+            its->second.said.add(message.bytes);
+            if (Failure failure = its->second.take(message.bytes)) return failure;
+        } else if (std::uint32_t frame = 0;
+                   message.word == MoveWord::again && known && message.bytes.size() == sizeof frame) {
+            std::memcpy(&frame, message.bytes.data(), sizeof frame);
+            std::vector<std::byte> bytes;
+            if (Failure failure = early.read(frame, bytes)) return failure;
+            if (Failure failure = its->second.take(bytes)) return failure;
         } else if (message.word == MoveWord::part_end && known) {
             Coming& part = its->second;
-            if (message.text() != part.digest.text())
+            const std::string said = part.said.text();
+            if (message.text() != said)
                 return fmt::format("{} was damaged on its way: its bytes do not fit its hash", part.name);
             if (Failure failure = to.finish(part.name, part.bytes, part.digest)) return failure;
-            parts.push_back({part.name, part.bytes, part.digest.text()});
+            parts.push_back({part.name, part.bytes, said});
             coming.erase(its);
         } else if (message.word == MoveWord::description) {
             text = message.text();

@@ -17,6 +17,10 @@ class SetSender : public SetPlace {
     // `may_be_there` becomes true when the destination may have all of it. (It may, if its answer is lost.)
     SetSender(Stream& to, std::atomic<bool>& may_be_there) : to_(to), may_be_there_(may_be_there) {}
 
+    // Sends the region's bytes while programs change them. What is the same later is not sent again.
+    Failure send_early(int region, std::uint64_t size);
+
+    FrameWriter::Known known(const std::string& name) override;
     Failure make(const std::string& name, Sink& sink) override;
     Failure finish(const std::string& name, std::uint64_t bytes, const Digest& digest) override;
     // Returns when the destination has all of it.
@@ -24,8 +28,13 @@ class SetSender : public SetPlace {
     void take_back() override {}  // the command says so (cli/move.cc)
 
   private:
+    struct Frame {
+        std::string hash;          // of its bytes
+        std::uint32_t packed = 0;  // the length of what was sent
+    };
     Stream& to_;
     std::atomic<bool>& may_be_there_;
+    std::vector<Frame> early_;  // by number
     std::map<std::string, std::uint32_t> numbers_;
     std::vector<Description::Part> parts_;
 };

@@ -23,6 +23,7 @@
 #include "base/message.h"
 #include "host-bridge/suspended/description.h"
 #include "host-bridge/suspended/digest.h"
+#include "host-bridge/suspended/frames.h"
 
 namespace barcuda {
 
@@ -34,6 +35,11 @@ class SetPlace {
     SetPlace(const SetPlace&) = delete;
     virtual ~SetPlace() = default;
 
+    // Frames of that part which are there already.
+    virtual FrameWriter::Known known(const std::string& name) {
+        (void)name;
+        return {};
+    }
     // A new part; several can be written at once, each by one thread.
     virtual Failure make(const std::string& name, Sink& sink) = 0;
     // The part is complete: its size and its hash.

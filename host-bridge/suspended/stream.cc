@@ -21,8 +21,11 @@ constexpr const char* name_of(MoveWord word) {
         case MoveWord::offer: return "offer";
         case MoveWord::go: return "go";
         case MoveWord::drop: return "drop";
+        case MoveWord::early: return "early";
+        case MoveWord::early_end: return "early_end";
         case MoveWord::part: return "part";
         case MoveWord::bytes: return "bytes";
+        case MoveWord::again: return "again";
         case MoveWord::part_end: return "part_end";
         case MoveWord::description: return "description";
         case MoveWord::welcome: return "welcome";

@@ -5,6 +5,7 @@
 //   source               destination
 //     offer    ------->               which VM of which source; the move has a number of its own
 //              <-------  welcome      nothing was paused before
+//     early    ------->               frames of the region, while the programs run
 //     part, bytes, part_end -->       of each part of the set
 //     description ---->
 //              <-------  have         the set is whole, and stays there, whatever is killed
@@ -37,9 +38,12 @@ enum class MoveWord : std::uint32_t {
     offer,
     go,
     drop,
-    part,      // begins: its name
-    bytes,     // of it
-    part_end,  // its hash
+    early,      // a frame, or a piece of one: its number in place of the part's
+    early_end,  // the hash of all of them
+    part,       // begins: its name
+    bytes,      // of it
+    again,      // an early frame of it: its number
+    part_end,   // its hash
     description,
     // from the destination
     welcome,

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-WORDS = "alive offer go drop part bytes part_end description welcome have awake dropped failed".split()
+WORDS = "alive offer go drop early early_end part bytes again part_end description welcome have awake dropped failed".split()
 HEAD = struct.Struct("III")
 
 

@@ -203,7 +203,7 @@ def goes_on(moves, ran, fault, vm):
     return "destination" if moved else "source"
 
 
-BEFORE_THE_SOURCE_KNOWS = [{"word": "offer"}, {"word": "welcome"}, {"word": "part"}, {"word": "bytes", "count": 3}, {"word": "part_end", "count": 2},
+BEFORE_THE_SOURCE_KNOWS = [{"word": "offer"}, {"word": "welcome"}, {"word": "early", "count": 3}, {"word": "again"}, {"word": "part"}, {"word": "bytes", "count": 3}, {"word": "part_end", "count": 2},
                            {"word": "description"}, {"word": "description", "delivered": True}, {"word": "have"}]
 BEHIND_THAT = [{"word": "have", "delivered": True}, {"word": "go"}, {"word": "go", "delivered": True}, {"word": "awake"}]
 

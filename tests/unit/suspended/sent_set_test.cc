@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <random>
 #include <span>
 #include <string>
 #include <thread>
@@ -172,6 +174,82 @@ TEST_F(SentSetTest, ArrivesAsItWasWritten) {
     EXPECT_EQ(fs::file_size(folder / "set/client-3/memory.zst"), 3 * Stream::most_bytes / 2);
 }
 
+// A region of four frames, of which one changes while it is sent, one becomes zeros, and one is zeros all the time.
+TEST_F(SentSetTest, WhatHasComeEarlyAndIsTheSameIsNotSentAgain) {
+    Line line;
+    Description received;
+    Failure there;
+    std::jthread destination([&] {
+        SetWriter writer;
+        there = writer.begin(folder / "set");
+        if (!there) there = receive_set(*line.destination, writer, received);
+        if (!there) there = line.destination->send(MoveWord::have);
+    });
+    std::string bytes;
+    std::mt19937 random(7);
+    for (int i = 0; i < 4; ++i) {
+        std::string frame(frame_bytes, i == 3 ? 0 : 'a');
+        for (std::size_t k = 0; i != 3 && k < frame.size(); ++k) frame[k] = static_cast<char>(random());
+        bytes += frame;
+    }
+    const File region(memfd_create("region", MFD_CLOEXEC));
+    const auto put = [&] { ASSERT_EQ(pwrite(region.fd(), bytes.data(), bytes.size(), 0), ssize_t(bytes.size())); };
+    put();
+    std::atomic<bool> may_be_there{false};
+    SetSender sender(*line.source, may_be_there);
+    ASSERT_EQ(sender.send_early(region.fd(), bytes.size()).text(), "");
+    bytes[frame_bytes + 5] ^= 1;
+    bytes.replace(2 * frame_bytes, frame_bytes, frame_bytes, 0);
+    put();
+    Description d = example();
+    d.clients.clear();
+    std::uint64_t sent = 0;
+    for (const std::string& name : d.names()) {
+        SetPlace::Sink sink;
+        ASSERT_EQ(sender.make(name, sink).text(), "");
+        FrameWriter to(
+            [&](std::span<const std::byte> piece) {
+                sent += name == "region.zst" ? piece.size() : 0;
+                return sink(piece);
+            },
+            sender.known(name));
+        ASSERT_EQ(pack_file(region.fd(), bytes.size(), to).text(), "");
+        ASSERT_EQ(to.finish().text(), "");
+        ASSERT_EQ(sender.finish(name, to.written(), to.digest()).text(), "");
+    }
+    ASSERT_EQ(sender.commit(d).text(), "");
+    destination.join();
+    ASSERT_EQ(there.text(), "");
+    SetReader reader;
+    ASSERT_EQ(reader.open(folder / "set").text(), "");
+    EXPECT_GT(sent, frame_bytes / 2);
+    EXPECT_LT(sent, 3 * frame_bytes / 2) << "of three frames with bytes one had changed";
+    for (const char* const name : {"region.zst", "books.zst"}) {
+        FrameReader frames;
+        ASSERT_EQ(frames.open(reader.part(name).fd()).text(), "");
+        std::string all(frames.bytes(), 1);
+        for (std::size_t i = 0; i < frames.count(); ++i) {
+            const auto into = std::as_writable_bytes(std::span(all)).subspan(frames.offset(i), frames.size(i));
+            ASSERT_EQ(frames.read(i, into).text(), "");
+        }
+        EXPECT_TRUE(all == bytes) << name;
+    }
+}
+
+TEST_F(SentSetTest, EarlyFramesThatAreDamagedOrComeInNoOrderAreRefused) {
+    const std::uint32_t which = 1;
+    const std::string second(reinterpret_cast<const char*>(&which), sizeof which);
+    EXPECT_THAT(refusal(message(MoveWord::early, "frame", 1)), HasSubstr("in no order"));
+    EXPECT_THAT(refusal(message(MoveWord::early, "frame", 0) + message(MoveWord::early, "frame", 2)),
+                HasSubstr("in no order"));
+    EXPECT_THAT(refusal(message(MoveWord::early, "frame", 0) + message(MoveWord::early_end, hash_of("other"))),
+                HasSubstr("damaged"));
+    EXPECT_THAT(refusal(message(MoveWord::again, second)), HasSubstr("no meaning"));
+    EXPECT_THAT(refusal(message(MoveWord::early, "frame", 0) + message(MoveWord::part, "region.zst") +
+                        message(MoveWord::again, second)),
+                HasSubstr("has not come"));
+}
+
 TEST_F(SentSetTest, IsWholeOrNotThereWhereverTheConnectionIsCut) {
     const std::string all = whole();
     ASSERT_EQ(refusal(all), "");
@@ -215,7 +293,7 @@ TEST_F(SentSetTest, LengthsThatNoMessageHasAreRefused) {
     const std::uint32_t bytes = Stream::most_bytes + 1;
     std::memcpy(head.data() + 8, &bytes, sizeof bytes);
     EXPECT_THAT(refusal(head), HasSubstr("does not speak"));
-    EXPECT_THAT(refusal(message(static_cast<MoveWord>(13), "")), HasSubstr("does not speak"));
+    EXPECT_THAT(refusal(message(static_cast<MoveWord>(16), "")), HasSubstr("does not speak"));
 }
 
 TEST(MoveOrderTest, ComesBackAndNothingElseIsTakenForOne) {
