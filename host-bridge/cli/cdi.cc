@@ -69,8 +69,8 @@ void add_cdi(App& app) {
     const Command command =
         app.add("cdi", "for containers: a CDI specification of this guest's GPUs, or of bridges of this host",
                 [options] { return cdi(options->bridges, options->region); });
-    command.add_option("NAME", options->bridges,
-                       "of bridges, as in barcuda-bridge@NAME (default: this guest's devices)")
+    command
+        .add_option("NAME", options->bridges, "of bridges, as in barcuda-bridge@NAME (default: this guest's devices)")
         .check(check_name);
     command.add_option("--region", options->region, "the bridge's file (default: /dev/shm/barcuda-NAME)");
 }
