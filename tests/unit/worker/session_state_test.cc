@@ -268,6 +268,7 @@ TEST(SessionState, TheClerkAnswersNothingBehindIt) {
     page.bytes = granule;
     publish(page.asked, observe(page.asked) + 1);
     EXPECT_TRUE(client.worker->supply.asked());
+    client.worker.reset();
     client.worker = std::make_unique<Worker>(client.kept, *state);
     client.worker->serve();
     EXPECT_EQ(page.offset, granule);
