@@ -2,6 +2,7 @@
 // names.h: the rule for names of VMs and their bridges. A name is a part of a file's name (the region, a log, a unit),
 // a word of command lines and logs, and a label of metrics.
 #pragma once
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,11 @@ inline std::string check_name(const std::string& name) {
                          : "'" + name +
                                "' is no name: a name has 1 to 63 letters, digits, '.', '-' and '_', and does not "
                                "begin with '.' or '-'";
+}
+
+// The usual region of a VM: beside this other VM's.
+inline std::string region_beside(const std::filesystem::path& region, const std::string& name) {
+    return region.parent_path() / ("barcuda-" + name);
 }
 
 }  // namespace barcuda

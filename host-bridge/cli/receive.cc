@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "base/cli/installation.h"
+#include "base/cli/names.h"
 #include "base/os/file.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/moved_vm.h"
 #include "host-bridge/cli/moving.h"
 #include "host-bridge/cli/notices.h"
-#include "host-bridge/cli/vm_name.h"
 #include "host-bridge/suspended/sent_set.h"
 #include "host-bridge/watch/bridges.h"
 
@@ -154,7 +154,7 @@ int said(const Failure& failure) { return failure ? complain("receive", failure.
 
 // What an operator decides, if the source cannot say it any more.
 int decide(const ReceiveCommand& command, const std::string& name) {
-    if (const Failure e = check_vm_name(name)) return complain("receive", e.text(), wrong_usage);
+    if (const Failure e = check_name(name)) return complain("receive", e.text(), wrong_usage);
     Reception reception(command, name);
     if (const Failure e = reception.take()) return said(e);
     if (!reception.vm().waits()) return complain("receive", name + ": no VM of that name waits here");
@@ -182,7 +182,7 @@ int run(const ReceiveCommand& command) {
         return refuse("this is not the stream of `barcuda move`");
     if (const Failure e = MoveOrder::parse(message.text(), order)) return refuse(e);
     if (name == "-") name = order.name;
-    if (const Failure e = check_vm_name(name)) return refuse(e);
+    if (const Failure e = check_name(name)) return refuse(e);
     Reception reception(command, name);
     if (const Failure e = reception.take()) return refuse(e);
     if (message.word == MoveWord::offer) {

@@ -11,7 +11,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "host-bridge/cli/vm_name.h"
+#include "base/cli/names.h"
 
 namespace barcuda {
 namespace {
@@ -33,7 +33,7 @@ Failure Destination::of_url(const std::string& url, const std::vector<std::strin
     if (slash == std::string::npos || slash == 0) return form;
     std::string host = rest.substr(0, slash), port;
     const std::string name = rest.substr(slash + 1);
-    if (Failure e = check_vm_name(name)) return fmt::format("{} ({})", form, e.text());
+    if (Failure e = check_name(name)) return fmt::format("{} ({})", form, e.text());
     if (const auto colon = host.rfind(':'); colon != std::string::npos && !host.ends_with(']')) {
         port = host.substr(colon + 1);
         host.resize(colon);

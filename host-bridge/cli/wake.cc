@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -165,8 +164,7 @@ int run(const WakeCommand& command) {
         name = command.as;
         if (const std::string wrong = check_name(name); !wrong.empty())
             return complain("wake", "--as: " + wrong, wrong_usage);
-        if (command.region.empty())
-            region = std::filesystem::path(its.region).parent_path() / ("barcuda-" + name);
+        if (command.region.empty()) region = region_beside(its.region, name);
         its.domain.clear();  // the suspended VM's
         if (struct stat st{}; stat(region.c_str(), &st) == 0 && st.st_size != 0)
             return complain("wake", fmt::format("{}: it is there already, and a fork gets a region of its own: remove "

@@ -14,7 +14,7 @@ constexpr std::byte section_start{1};
 constexpr std::size_t section_head = 5;              // its kind, and its number
 constexpr std::uint64_t is_list = 4, flags = 0xfff;  // in the first word of the RAM
 
-struct Stream {
+struct VmStream {
     std::span<std::byte> bytes;
     std::size_t at = 0;
 
@@ -40,7 +40,7 @@ Failure forget_addresses(std::span<std::byte> begun, const std::vector<std::stri
                          unsigned& changed) {
     constexpr const char* unknown = "QEMU's stream has a form that this build does not know";
     changed = 0;
-    Stream stream{begun};
+    VmStream stream{begun};
     if (!stream.has(magic.size()) || stream.text(magic.size()) != magic) return unknown;
     const std::string_view all(reinterpret_cast<const char*>(begun.data()), begun.size());
     const std::size_t found = all.find(ram, magic.size() + section_head);

@@ -167,6 +167,7 @@ TEST_F(SentSetTest, ArrivesAsItWasWritten) {
     ASSERT_EQ(there.text(), "");
     SetReader reader;
     ASSERT_EQ(reader.open(folder / "set").text(), "");
+    ASSERT_EQ(reader.verify().text(), "");
     Description expected = example();
     expected.parts = reader.description().parts;
     EXPECT_EQ(reader.description(), expected);
@@ -222,6 +223,7 @@ TEST_F(SentSetTest, WhatHasComeEarlyAndIsTheSameIsNotSentAgain) {
     ASSERT_EQ(there.text(), "");
     SetReader reader;
     ASSERT_EQ(reader.open(folder / "set").text(), "");
+    ASSERT_EQ(reader.verify().text(), "");
     EXPECT_GT(sent, frame_bytes / 2);
     EXPECT_LT(sent, 3 * frame_bytes / 2) << "of three frames with bytes one had changed";
     for (const char* const name : {"region.zst", "books.zst"}) {
