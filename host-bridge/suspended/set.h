@@ -89,7 +89,7 @@ class SetReader {
     std::string path_;
     Description description_;
     std::map<std::string, File> files_;
-    const File none_;
+    const File none_{};
     bool verified_ = false;
 };
 

@@ -40,6 +40,18 @@ CUresult BridgeLink::store_room(std::uint64_t& number, std::uint64_t& bytes, Fil
     return static_cast<CUresult>(answer.error);
 }
 
+void BridgeLink::release(std::uint64_t offset, std::uint64_t bytes) { ask(request::Release{offset, bytes}); }
+
+void BridgeLink::repay(int device, std::uint64_t bytes) {
+    ask(request::Repay{static_cast<std::uint64_t>(device), bytes});
+}
+
+void BridgeLink::withdraw(const Shared::Handle& token) { ask(request::Withdraw{token}); }
+
+bool BridgeLink::look() { return ask(request::Look{}).error != CUDA_ERROR_NOT_SUPPORTED; }
+
+void BridgeLink::give_store_back(std::uint64_t number) { ask(request::StoreBack{number}); }
+
 // NOT_READY: the bridge answers nothing at the moment.
 template <class Request> Answer<Request> BridgeLink::ask(const Request& request, int with, File* got) {
     const std::lock_guard lock(mutex_);

@@ -20,17 +20,15 @@ class BridgeLink : public Granter {
     explicit BridgeLink(int link) : link_(link) {}
 
     CUresult grant(std::uint64_t bytes, std::uint64_t& offset, std::uint64_t& granted) override;
-    void release(std::uint64_t offset, std::uint64_t bytes) override { ask(request::Release{offset, bytes}); }
+    void release(std::uint64_t offset, std::uint64_t bytes) override;
     bool borrow(int device, std::uint64_t bytes, std::uint64_t& left) override;
-    void repay(int device, std::uint64_t bytes) override {
-        ask(request::Repay{static_cast<std::uint64_t>(device), bytes});
-    }
+    void repay(int device, std::uint64_t bytes) override;
     CUresult share(Shared::Kind kind, Shared::Handle& handle, const File& file) override;
     CUresult find_shared(Shared::Kind kind, Shared::Handle& handle, File& file) override;
-    void withdraw(const Shared::Handle& token) override { ask(request::Withdraw{token}); }
-    bool look() override { return ask(request::Look{}).error != CUDA_ERROR_NOT_SUPPORTED; }
+    void withdraw(const Shared::Handle& token) override;
+    bool look() override;
     CUresult store_room(std::uint64_t& number, std::uint64_t& bytes, File& file) override;
-    void give_store_back(std::uint64_t number) override { ask(request::StoreBack{number}); }
+    void give_store_back(std::uint64_t number) override;
 
     // ---- carrying
     using Parts = std::array<File, carrying::parts>;

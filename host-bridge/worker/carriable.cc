@@ -68,7 +68,8 @@ bool has_mapping_without_access(Session& session) {
         if (made.thing.sort != Thing::Sort::mapping) return false;
         for (const CUdeviceptr at : {made.thing.name, made.thing.name + made.bytes - 1}) {
             unsigned long long access = 0;
-            const CUmemLocation device{CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+            CUmemLocation device{};  // number 0
+            device.type = CU_MEM_LOCATION_TYPE_DEVICE;
             if (!driver.cuMemGetAccess || driver.cuMemGetAccess(&access, &device, at) != CUDA_SUCCESS ||
                 access != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
                 return true;
