@@ -43,8 +43,8 @@ buildable = $(if $(toolkit),$(1),$(filter $(without_toolkit),$(1)))
 joined_folders := $(if $(PRECOMPILED),guest-allocator/driver guest-allocator/driver/managed/mechanism guest-allocator/runtime host-bridge/bridge \
     host-bridge/cage host-bridge/worker host-bridge/worker/bodies host-bridge/worker/session soft-gpu/compiler soft-gpu/driver \
     soft-gpu/driver/calls)
-apart_from_others := guest-allocator/driver/descriptor.cc guest-allocator/driver/tensor_map.cc guest-allocator/runtime/per_thread.cc \
-    guest-allocator/runtime/static_runtime.cc guest-allocator/runtime/unsupported.cc \
+apart_from_others := $(patsubst %,guest-allocator/driver/%.cc,context descriptor host_function names older tensor_map) guest-allocator/runtime/per_thread.cc \
+    $(patsubst %,guest-allocator/runtime/%.cc,static_runtime texture unsupported) \
     $(patsubst %,host-bridge/bridge/%.cc,client doorbell kept numbers upgrade_desk visitor) host-bridge/cage/namespaces.cc \
     host-bridge/worker/execute.cc host-bridge/worker/execute_captured.cc soft-gpu/driver/entry_points.cc soft-gpu/driver/shareable.cc
 define joined_source
