@@ -161,7 +161,9 @@ Told ask(std::uint64_t p) {
         told.writable = access == CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
     // Only of what the program has mapped does the driver tell whose access was set.
     if (ask(p, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, device)) {
-        const CUmemLocation place{CU_MEM_LOCATION_TYPE_DEVICE, {static_cast<int>(device)}};
+        CUmemLocation place{};
+        place.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        place.id = static_cast<int>(device);
         unsigned long long set = 0;
         told.mapping = bare_command<Op::cuMemGetAccess>(&set, &place, p) == CUDA_SUCCESS && set;
     }
