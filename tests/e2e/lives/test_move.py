@@ -100,7 +100,7 @@ def test_a_fork_gets_a_name_and_a_region_of_its_own(blocks, scratch, woken):
     taken.write_text("something")
     for options, why in ((["--as", "taken"], "barcuda-taken: it is there already"),
                          (["--as", "clone", "--region", blocks.path], "region: it is there already"),
-                         (["--as", "../clone"], "no name of a VM"),
+                         (["--as", "../clone"], "is no name"),
                          (["--as", "clone", "--name", "other"], "--as excludes --name|--name excludes --as")):
         ran = run(BARCUDA, "wake", *options, scratch / "set", "--device", "soft")
         assert ran.status != 0 and re.search(why, ran.err), ran
@@ -321,7 +321,7 @@ def test_the_place_of_a_vm_that_waits_or_serves_is_not_taken(moves, region, scra
 
 def test_names_and_destinations_are_checked(moves):
     for words, why in ((["vm"], "name the VM and its destination"), (["vm", "ssh://host"], "a destination is"), (["vm", "ssh:///vm"], "a destination is"),
-                       (["vm", "ssh://host/../etc"], "is no name of a VM"), (["vm", "ssh://host:x/vm"], "a destination is"),
+                       (["vm", "ssh://host/../etc"], "is no name"), (["vm", "ssh://host:x/vm"], "a destination is"),
                        (["no-such-vm", "ssh://host/vm"], "there is no VM with the name no-such-vm")):
         ran = run(BARCUDA, "move", *words)
         assert ran.status != 0 and why in ran.err, ran
