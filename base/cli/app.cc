@@ -88,7 +88,8 @@ std::string complaint(const CLI::ParseError& error, CLI::App& app, int argc, cha
     for (auto word = first; word != words.end() && *word != "--"; ++word) {
         if (std::exchange(is_value, false)) continue;
         const std::string name = word->substr(0, word->find('='));
-        if (word->starts_with("--") && std::ranges::find(options, name) == options.end())
+        if (word->starts_with("--") && std::ranges::find(options, name) == options.end() &&
+            !meant.get_option_no_throw(name))  // nor one that help does not show
             return name + ": there is no such option" + did_you_mean(name, options);
         const CLI::Option* const option = word->starts_with('-') ? meant.get_option_no_throw(name) : nullptr;
         is_value = option && name == *word && option->get_items_expected_min() > 0;

@@ -59,7 +59,7 @@ struct SuspendDeskTest : test::DesksTest {
     SuspendRow::State answer = SuspendRow::able;
     std::set<std::uint32_t> heard;  // channels whose workers are listened to again
     std::set<std::uint32_t> withdrawn;
-    const Kept kept;  // without a keeper
+    const Kept kept{};  // without a keeper
     unsigned orders = 0;
     SuspendDesk::Clock::time_point now{1h};
 

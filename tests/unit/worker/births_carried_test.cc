@@ -96,7 +96,7 @@ class BirthsCarried : public testing::Test {
   protected:
     Memory* const memory = static_cast<Memory*>(
         mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    const CarriedParts parts;
+    const CarriedParts parts{};
     ~BirthsCarried() override { munmap(memory, sizeof(Memory)); }
 
     std::uint64_t& kept(std::size_t which) { return memory->remembered[which]; }
