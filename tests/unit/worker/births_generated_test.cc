@@ -244,7 +244,7 @@ class Program {
 // The region, and what is written of a client behind its first commands and behind its last ones.
 struct Journey {
     struct End {
-        const CarriedParts parts;
+        const CarriedParts parts{};
         const File said = CarriedParts::file();  // what stood in the way
         void write(CarriedClient& client) const {
             const std::string what = parts.write(client).what;
@@ -258,7 +258,7 @@ struct Journey {
         }
     };
     const File region = file_of_region(), same_region = file_of_region();
-    const CarriedParts parts;
+    const CarriedParts parts{};
     const End end_here, end_there;
     const Log log;
 
@@ -357,7 +357,7 @@ TEST_P(BirthsOfRows, IsCarriedOrRefused) {
     constexpr unsigned seeds = 6;
     for (const bool watched : {false, true})
         for (unsigned seed = 1; seed <= seeds; ++seed) {
-            const Journey journey;
+            const Journey journey{};
             in_a_process([&] { make(journey, op, seed, watched); });
             if (HasFatalFailure()) return;
             const std::string what = outcome->hindrance;
@@ -435,7 +435,7 @@ TEST_P(BirthsOfPrograms, GoOnBehindEachOfTheirCommandsAsIfNothingHadBeen) {
     unsigned times = 0;
     for (unsigned before = every; before <= commands && !HasFailure(); before += every) {
         SCOPED_TRACE(testing::Message() << "behind " << before << " commands");
-        const Journey journey;
+        const Journey journey{};
         in_a_process([&] { run(journey, GetParam(), before, *carried); });
         if (!*carried) continue;
         ++times;
