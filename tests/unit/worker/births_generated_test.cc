@@ -100,7 +100,7 @@ class Log {
         std::vector<Sent> all;
         const std::byte* at = bytes.data();
         const auto take = [&](void* to, std::size_t count) {
-            std::memcpy(to, at, count);
+            std::copy_n(at, count, static_cast<std::byte*>(to));
             at += count;
         };
         while (at != bytes.data() + bytes.size()) {
