@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // move.cc: `barcuda move`: a VM goes on under another bridge, here or on another host (suspended/stream.h). Exactly one
-// side goes on, whichever process is killed: a child does the work, and if it is killed, its parent asks the source's
+// side goes on, even if a process is killed: a child does the work, and if it is killed, its parent asks the source's
 // bridge what was decided, and says it to the destination over a new connection.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -186,7 +186,7 @@ class Move {
             order_.region, to_.called);
     }
 
-    // Until it has been answered, or for so many seconds. The same twice does no harm.
+    // Until it is answered, or for this many seconds. Repeating it is harmless.
     bool tell(Transport* transport, MoveWord what, MoveWord answer, unsigned seconds) const {
         const auto end = Clock::now() + std::chrono::seconds(seconds);
         std::string why;

@@ -27,7 +27,7 @@ class KeptVm {
     // This process runs it from now on. A failure: another one does, or its folder cannot be made.
     Failure take();
     // The disk: at first a copy of this one, later the kept one, with all that the guest has written. The copy is the
-    // VM's disk only after `finish`: a guest that was never ready is begun anew the next time.
+    // VM's disk only after `finish`: a guest that was never ready is made again the next time.
     Failure keep(Disk& disk) const;
     Failure finish() const;
     void discard() const;  // the copy, if it is not finished

@@ -64,7 +64,7 @@ struct MoveOrder {
 
 class Stream {
   public:
-    // A side that hears nothing for so long takes the connection for cut; one that cannot write, later.
+    // A side that receives nothing for this long treats the connection as cut; one that cannot write, later.
     static constexpr std::chrono::seconds silence{15}, stall{120};
     static constexpr std::size_t most_bytes = 1 << 20;  // of a message
 

@@ -38,7 +38,7 @@ Compiling wanted() { return wide_cpu ? compiling.load(std::memory_order_relaxed)
 
 // ---- the compiler's library -----------------------------------------------------------------------------------------
 
-// The compiler uses LLVM's C interface, which is the same from LLVM 14 on, and takes it from whichever of these is
+// The compiler uses LLVM's C interface, which is the same from LLVM 14 on, and takes it from the first of these that is
 // here: so one build runs on all releases of distributions. By the names of Debian, Ubuntu, Fedora and Arch Linux.
 bool open_llvm() {
     constexpr const char* names[] = {"libLLVM-14.so.1", "libLLVM-15.so.1", "libLLVM-16.so.1",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// detach.cc: the library leaves the process. No other thread runs any more, and nobody waits for what was asked for: the
+// detach.cc: the library leaves the process. No other thread runs any more, and no thread waits for an answer: the
 // channel is given back, which the host would not see by itself (it sees no processes of this system).
 #include "guest-allocator/client/client.h"
 

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// single_threaded.h: nobody says on Windows whether a process has one thread only.
+// single_threaded.h: Windows does not say whether a process has only one thread.
 #pragma once
 inline constexpr bool __libc_single_threaded = false;

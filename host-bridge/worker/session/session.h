@@ -70,7 +70,7 @@ class Session {
     template <class T> bool is_part(T value, std::uint64_t whole) const { return handles_.is_part(value, whole); }
     void join(std::uint64_t id, std::uint64_t whole) { handles_.join(id, whole); }
     void drop(std::uint64_t id);
-    // User objects end with their last reference, whoever has that: their ids are of no more use then.
+    // User objects end with their last reference, in a graph or in the program. Their ids are then released.
     void forget_ended_objects();
 
     // Finds the address of [offset, offset + bytes), which must be in the client's extents.
