@@ -21,7 +21,7 @@ struct Pending {
     std::size_t used = 0;  // of memory
     alignas(128) std::byte memory[24 << 10];
     void* take(std::size_t bytes) {
-        const std::size_t at = (used + 127) & ~std::size_t{127};  // as a tensor map lies
+        const std::size_t at = (used + 127) & ~std::size_t{127};              // as a tensor map lies
         if (at + bytes > sizeof memory) return memory + (sizeof memory / 2);  // (no row needs as much)
         used = at + bytes;
         return std::memset(memory + at, 0, bytes);
