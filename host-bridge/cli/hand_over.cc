@@ -36,7 +36,7 @@ Failure pass(Qemu& from, Qemu& to) {
         const File reads(ends[0]);
         if (Failure e = to.load(reads)) return e;
     }
-    const Failure e = from.save([&writes](std::span<const std::byte> piece) -> Failure {
+    Failure e = from.save([&writes](std::span<const std::byte> piece) -> Failure {
         if (parts::caught()) return "interrupted";
         while (!piece.empty()) {
             const ssize_t n = write(writes.fd(), piece.data(), piece.size());

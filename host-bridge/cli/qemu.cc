@@ -212,7 +212,7 @@ Failure Qemu::create(const std::string& name, const std::string& domain) {
     if (!file || write(file.fd(), xml.data(), xml.size()) != static_cast<ssize_t>(xml.size())) return strerror(errno);
     std::string said;
     if (Failure e = virsh({"create", "--paused", fmt::format("/proc/self/fd/{}", passed)}, said, file.fd())) return e;
-    const Failure e = use_domain(name);
+    Failure e = use_domain(name);
     if (e) (void)virsh({"destroy", name}, said);
     return e;
 }
@@ -284,7 +284,7 @@ Failure Qemu::begin_to_save(const File& to) {
     // The sooner it is over, the sooner the guest goes on.
     if (Failure e = talk_->tell("migrate-set-parameters", {{"max-bandwidth", std::int64_t{1} << 40}})) return e;
     if (Failure e = talk_->give(to.fd())) return e;
-    const Failure e = talk_->tell("migrate", {{"uri", fmt::format("fd:{}", name_of_pipe)}});
+    Failure e = talk_->tell("migrate", {{"uri", fmt::format("fd:{}", name_of_pipe)}});
     if (e.text().find("peer mode") == std::string::npos) return e;
     return e.text() + ": its device needs master=on (`barcuda vm-config` prints it)";
 }
