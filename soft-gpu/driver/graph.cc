@@ -34,6 +34,14 @@ std::size_t levels(const Graph& graph) {
 
 }  // namespace
 
+GraphNode::GraphNode(Graph& graph, std::shared_ptr<Operation> operation)
+    : graph(graph),
+      number([] {
+          static std::atomic<std::uint64_t> last = 0;
+          return ++last;
+      }()),
+      operation(std::move(operation)) {}
+
 Graph::~Graph() {
     for (const auto& node : nodes) {
         for_graphs_in(*node->operation, [](Graph& in) { in.inside = nullptr; });
@@ -152,7 +160,7 @@ std::shared_ptr<Graph> Graph::clone() const {
     std::map<const GraphNode*, GraphNode*> of;
     for (const auto& node : nodes) {
         GraphNode& made = copy->add(node->operation->copy(), {});
-        made.original = node.get();
+        made.original = node->number;
         made.enabled = node->enabled;
         of[node.get()] = &made;
     }
@@ -268,7 +276,7 @@ void GraphExec::plan_again() {
 }
 
 GraphNode& GraphExec::node_of(CUgraphNode original) {
-    const auto found = of_original.find(reinterpret_cast<const GraphNode*>(original));
+    const auto found = of_original.find(Driver::get().nodes.find(original)->number);
     require(found != of_original.end());
     return *found->second;
 }

@@ -16,12 +16,13 @@ namespace barcuda::soft::driver {
 struct Graph;
 
 struct GraphNode {
-    GraphNode(Graph& graph, std::shared_ptr<Operation> operation) : graph(graph), operation(std::move(operation)) {}
+    GraphNode(Graph& graph, std::shared_ptr<Operation> operation);
     Graph& graph;
+    const std::uint64_t number;  // its own for ever, while a later node may have its address
     std::shared_ptr<Operation> operation;
     std::vector<GraphNode*> after, before;                  // its dependencies, and the nodes that depend on it
     std::map<const GraphNode*, CUgraphEdgeData> edge_data;  // of dependencies that are not plain
-    const GraphNode* original = nullptr;                    // in a clone: the node that was copied
+    std::uint64_t original = 0;                             // in a clone: the number of the node that was copied
     bool enabled = true;                                    // in an executable graph
 
     CUgraphNode handle() const { return reinterpret_cast<CUgraphNode>(const_cast<GraphNode*>(this)); }
@@ -110,8 +111,8 @@ struct GraphExec {
     using Plan = std::vector<std::shared_ptr<Operation>>;
     GraphExec(const Graph& graph, unsigned long long flags);
 
-    std::shared_ptr<Graph> graph;  // a clone of its own
-    std::map<const GraphNode*, GraphNode*> of_original;
+    std::shared_ptr<Graph> graph;                     // a clone of its own
+    std::map<std::uint64_t, GraphNode*> of_original;  // by their numbers
     const unsigned long long flags;
     std::shared_ptr<const Plan> plan;
     std::mutex launching;

@@ -167,7 +167,7 @@ CUresult cuGraphNodeFindInClone(CUgraphNode* phNode, CUgraphNode hOriginalNode, 
         const GraphNode& original = node_of(hOriginalNode);
         std::lock_guard lock(graphs_mutex());
         for (const auto& node : graph->nodes)
-            if (node->original == &original) {
+            if (node->original == original.number) {
                 *phNode = node->handle();
                 return CUDA_SUCCESS;
             }

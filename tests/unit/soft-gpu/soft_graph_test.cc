@@ -124,6 +124,23 @@ TEST_F(SoftGraph, ItsStructureCanBeRead) {
     SAYS(CUDA_ERROR_INVALID_VALUE, cuGraphNodeGetType(b, &type));
 }
 
+// A later node often gets the address, and so the handle, of one that is gone.
+TEST_F(SoftGraph, AnExecutableGraphDoesNotTakeALaterNodeForOneOfItsOriginals) {
+    CUgraph graph;
+    OK(cuGraphCreate(&graph, 0));
+    const CUgraphNode first = add_note(graph, {}, 1);
+    CUgraphExec exec;
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    CUDA_HOST_NODE_PARAMS params{};
+    OK(cuGraphHostNodeGetParams(first, &params));
+    OK(cuGraphExecHostNodeSetParams(exec, first, &params));
+    OK(cuGraphDestroyNode(first));
+    for (int i = 0; i < 100; ++i)
+        SAYS(CUDA_ERROR_INVALID_VALUE, cuGraphExecHostNodeSetParams(exec, add_note(graph, {}, 2), &params));
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(graph));
+}
+
 // ---- capture --------------------------------------------------------------------------------------------------------
 
 TEST_F(SoftGraph, ACapturedStreamRunsNothingUntilTheGraphIsLaunched) {
