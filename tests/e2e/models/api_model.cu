@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
     for (Posted& p : board)
         if (p.event) CHECK(cudaEventDestroy(p.event));
     CHECK(cudaDeviceSynchronize());
+    arenas.free();
     printf("seed %.0f: %lu things in their order, %lu lines said\nPASSED\n", options.seed, things.load(),
            printed.load());
     return 0;

@@ -185,6 +185,27 @@ struct Posted {              // an event of any lane, and what is done when it i
     unsigned least = 0;
 } board[8];
 
+// Words that host and device see. A lane's outlive it: what stands on the board counts in them.
+class Arenas {
+  public:
+    static constexpr unsigned words = 4096;
+    Word* take() {
+        void* arena;
+        CHECK(cudaHostAlloc(&arena, words * sizeof(unsigned), cudaHostAllocMapped));
+        memset(arena, 0, words * sizeof(unsigned));
+        std::lock_guard lock(mutex_);
+        all_.push_back(arena);
+        return static_cast<Word*>(arena);
+    }
+    void free() {
+        for (void* arena : all_) CHECK(cudaFreeHost(arena));
+    }
+
+  private:
+    std::mutex mutex_;
+    std::vector<void*> all_;
+} arenas;
+
 struct Stream {
     cudaStream_t stream = nullptr;
     Word *count = nullptr, *mark = nullptr;

@@ -31,7 +31,6 @@ class Lane {
         if (module_ && driver().unload(module_)) die("cuModuleUnload");
         CHECK(cudaEventDestroy(bumped_));
         CHECK(cudaFreeHost(wrong_));
-        for (void* words : arenas_) CHECK(cudaFreeHost(words));
         free(kept_);
     }
 
@@ -73,15 +72,11 @@ class Lane {
   private:
     // ---- words that host and device see, never used again
     Word* words(unsigned n) {
-        constexpr unsigned most = 4096;
-        if (arenas_.empty() || used_ + n > most) {
-            void* arena;
-            CHECK(cudaHostAlloc(&arena, most * sizeof(unsigned), cudaHostAllocMapped));
-            memset(arena, 0, most * sizeof(unsigned));
-            arenas_.push_back(arena);
+        if (!arena_ || used_ + n > Arenas::words) {
+            arena_ = arenas.take();
             used_ = 0;
         }
-        Word* at = static_cast<unsigned*>(arenas_.back()) + used_;
+        Word* at = arena_ + used_;
         used_ += n;
         return at;
     }
@@ -309,8 +304,8 @@ class Lane {
     const int number_;
     int least_ = 0, greatest_ = 0;
     Wrong* wrong_ = nullptr;
-    std::vector<void*> arenas_;
-    unsigned used_ = 0;
+    Word* arena_ = nullptr;
+    unsigned used_ = 0;           // words of it
     std::deque<Stream> streams_;  // [0] the legacy default stream, [1] this thread's
     std::deque<Event> events_;
     std::deque<Graph> graphs_;
