@@ -195,6 +195,11 @@ bool unnamed_may_be_busy(CUcontext context) noexcept {
            given_work.out_of_memory.load(std::memory_order_relaxed) > done;
 }
 
+bool is_idle(CUcontext context, CUstream stream) noexcept {
+    return open_captures.load(std::memory_order_relaxed) == 0 && !unnamed_may_be_busy(context) &&
+           !may_be_busy(context, stream);
+}
+
 bool idle_since_wait(CUstream stream) noexcept {
     stream = real(stream);
     const auto* seen = last_wait(stream);

@@ -25,6 +25,8 @@ bool idle_since_wait(CUstream stream) noexcept;
 bool may_be_busy(CUcontext context, CUstream stream) noexcept;
 // The same for work that names no stream.
 bool unnamed_may_be_busy(CUcontext context) noexcept;
+// All that the stream was given has been waited for, and so has all that may be in it without naming it.
+bool is_idle(CUcontext context, CUstream stream) noexcept;
 
 // Has the fence at this address of the region (host-visible, 8 bytes) reached the value? Waits until it has.
 CUresult wait_until(const unsigned long long& fence, unsigned long long value) noexcept;

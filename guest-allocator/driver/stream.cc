@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/given_work.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/thread_end.h"
@@ -21,18 +22,64 @@ namespace barcuda::guest {
 namespace {
 
 struct StreamRecord {
-    CUstream stream;
-    CUcontext context;
-    bool blocking;          // waits for, and is waited for by, the legacy default stream
-    unsigned long long id;  // of this stream alone: handles are used again
+    std::atomic<std::uint64_t> context;  // its id; 0: no such stream
+    // The rest is read and written under the lock.
+    bool blocking;           // waits for, and is waited for by, the legacy default stream
+    unsigned long long id;   // of this stream alone: handles are used again
+    CUstream before, after;  // in the list of its context
+    CUcontext its_context() const { return reinterpret_cast<CUcontext>(context.load(std::memory_order_relaxed)); }
 };
 Mutex mutex;
-std::atomic<std::uint32_t> destroyed{0};       // how many streams were
-std::atomic<std::uint32_t> forgotten{0};       // how many contexts were, with their streams
-IdTable<std::atomic<std::uint64_t>> contexts;  // of streams: the context's id; 0: no such stream
-std::vector<StreamRecord>& known() {
-    static auto* list = new std::vector<StreamRecord>;  // never destroyed: programs use streams in static destructors
-    return *list;
+std::atomic<std::uint32_t> destroyed{0};  // how many streams were
+std::atomic<std::uint32_t> forgotten{0};  // how many contexts were, with their streams
+IdTable<StreamRecord> records;
+IdTable<CUstream> newest;  // by context: where the list of its streams begins
+
+// Null: there is no such stream.
+StreamRecord* find(CUstream stream) noexcept {
+    StreamRecord* const record = records.of(stream);
+    return record && record->its_context() ? record : nullptr;
+}
+
+// False: there is no memory.
+bool remember(CUstream stream, CUcontext context, bool blocking) noexcept {
+    StreamRecord* const record = records.of(stream);
+    CUstream* const list = newest.of(context);
+    if (!record || !list) return false;
+    record->blocking = blocking;
+    record->id = new_number();
+    record->before = nullptr;
+    record->after = *list;
+    if (*list) records.of(*list)->before = stream;
+    *list = stream;
+    // What a stream before it had this handle for is behind a fence, if it is not done.
+    if (auto* const given = given_work.streams.of(stream)) given->store(0, std::memory_order_relaxed);
+    record->context.store(reinterpret_cast<std::uint64_t>(context), std::memory_order_relaxed);
+    return true;
+}
+
+void forget(StreamRecord& record) noexcept {
+    (record.before ? records.of(record.before)->after : *newest.of(record.its_context())) = record.after;
+    if (record.after) records.of(record.after)->before = record.before;
+    record.context.store(0, std::memory_order_relaxed);
+}
+
+// Each stream of the context, until `f` returns true. Whether it did. `f` may forget the stream.
+template <class F> bool any_of_streams(CUcontext context, F f) {
+    const CUstream* const list = newest.of(context);
+    for (CUstream stream = list ? *list : nullptr; stream;) {
+        StreamRecord& record = *records.of(stream);
+        const CUstream next = record.after;
+        if (f(stream, record)) return true;
+        stream = next;
+    }
+    return false;
+}
+template <class F> void each_stream(CUcontext context, F f) {
+    any_of_streams(context, [&](CUstream stream, StreamRecord& record) {
+        f(stream, record);
+        return false;
+    });
 }
 
 // Fences behind the work of streams, mainly of destroyed ones: their work continues, and a wait for the context waits
@@ -67,16 +114,16 @@ CUresult destroy(CUstream stream) {
     bool watched = capturing(stream);  // then it is since before_capture()
     {
         std::lock_guard lock(mutex);
-        const auto k = std::ranges::find(known(), stream, &StreamRecord::stream);
-        if (k == known().end()) return CUDA_ERROR_INVALID_HANDLE;
-        watched = watched || watch(stream, k->context);
+        const StreamRecord* const record = find(stream);
+        if (!record) return CUDA_ERROR_INVALID_HANDLE;
+        watched = watched || is_idle(record->its_context(), stream) || watch(stream, record->its_context());
     }
     const CUresult r = watched ? CUDA_SUCCESS : wait_for(stream);
     {
         std::lock_guard lock(mutex);
-        if (std::erase_if(known(), [&](const StreamRecord& k) { return k.stream == stream; }) == 0)
-            return CUDA_ERROR_INVALID_HANDLE;
-        contexts.of(stream)->store(0, std::memory_order_relaxed);
+        StreamRecord* const record = find(stream);
+        if (!record) return CUDA_ERROR_INVALID_HANDLE;
+        forget(*record);
     }
     managed::stream_gone(stream);
     destroyed.fetch_add(1, std::memory_order_relaxed);
@@ -96,9 +143,7 @@ struct PerThread {
     CUstream in(CUcontext context) noexcept {
         if (const std::uint32_t now = guest::forgotten.load(std::memory_order_acquire); forgotten != now) {
             std::lock_guard lock(mutex);
-            std::erase_if(all, [](const Own& o) {
-                return std::ranges::find(known(), o.stream, &StreamRecord::stream) == known().end();
-            });
+            std::erase_if(all, [](const Own& o) { return !find(o.stream); });
             forgotten = now;
         }
         for (const Own& o : all)
@@ -117,11 +162,13 @@ CUresult create(CUstream* stream, unsigned flags, int priority) {
     if (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) return CUDA_ERROR_INVALID_VALUE;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (CUresult r = command<Op::cuStreamCreateWithPriority>(stream, flags, priority); r != CUDA_SUCCESS) return r;
-    std::lock_guard lock(mutex);
-    known().push_back({*stream, current_context(), !(flags & CU_STREAM_NON_BLOCKING), new_number()});
-    if (auto* context = contexts.of(*stream))
-        context->store(reinterpret_cast<std::uint64_t>(current_context()), std::memory_order_relaxed);
-    return CUDA_SUCCESS;
+    const bool remembered = [&] {
+        std::lock_guard lock(mutex);
+        return remember(*stream, current_context(), !(flags & CU_STREAM_NON_BLOCKING));
+    }();
+    if (remembered) return CUDA_SUCCESS;
+    command<Op::cuStreamDestroy_v2>(*stream);
+    return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 }  // namespace
@@ -145,17 +192,17 @@ CUstream real(CUstream stream) noexcept {
 CUcontext context_of(CUstream stream) noexcept {
     stream = real(stream);
     if (!stream) return current_context();
-    const auto* context = contexts.of(stream);
-    return context ? reinterpret_cast<CUcontext>(context->load(std::memory_order_relaxed)) : nullptr;
+    const StreamRecord* const record = records.of(stream);
+    return record ? record->its_context() : nullptr;
 }
 
 CUresult stream_id(CUstream stream, unsigned long long* id) noexcept {
     if (!id) return CUDA_ERROR_INVALID_VALUE;
     if (!stream) return cuCtxGetId(nullptr, id);  // each context has one legacy stream: it has the context's number
     std::lock_guard lock(mutex);
-    const auto k = std::ranges::find(known(), stream, &StreamRecord::stream);
-    if (k == known().end()) return CUDA_ERROR_INVALID_HANDLE;
-    *id = k->id;
+    const StreamRecord* const record = find(stream);
+    if (!record) return CUDA_ERROR_INVALID_HANDLE;
+    *id = record->id;
     return CUDA_SUCCESS;
 }
 
@@ -186,8 +233,7 @@ bool wait_for_busy_streams(CUcontext context, std::uint64_t work, bool quiet, CU
             if (may_be_busy(context, stream) && !watch(known_as, context)) others.push_back(known_as);
         };
         look(nullptr, CU_STREAM_LEGACY);
-        for (const StreamRecord& k : known())
-            if (k.context == context) look(k.stream, k.stream);
+        each_stream(context, [&](CUstream stream, const StreamRecord&) { look(stream, stream); });
         for (const Leaving& l : leaving())
             if (l.context == context && l.fence->pending())
                 fences.emplace_back(l.fence, l.fence->asked.load(std::memory_order_relaxed));
@@ -216,13 +262,12 @@ CUresult wait_for_all(CUcontext context, bool captures, bool quiet) noexcept {
         // behind a fence: before_capture().
         std::lock_guard lock(mutex);
         captures = captures || open_captures.load(std::memory_order_relaxed) == 0;
-        for (const StreamRecord& k : known()) {
-            if (k.context != context) continue;
-            if (!captures && capturing(k.stream)) {
+        each_stream(context, [&](CUstream stream, const StreamRecord& record) {
+            if (!captures && capturing(stream)) {
                 all = false;
-                legacy = legacy && !k.blocking;
-            } else if ((!k.blocking || !captures) && !watch(k.stream, context)) others.push_back(k.stream);
-        }
+                legacy = legacy && !record.blocking;
+            } else if ((!record.blocking || !captures) && !watch(stream, context)) others.push_back(stream);
+        });
         if (!captures && legacy && !watch(CU_STREAM_LEGACY, context)) others.push_back(CU_STREAM_LEGACY);
         for (const Leaving& l : leaving())
             if (l.context == context) fences.emplace_back(l.fence, l.fence->asked.load(std::memory_order_relaxed));
@@ -258,9 +303,7 @@ void wait_for_streams_quietly(std::span<const std::pair<CUstream, CUcontext>> st
         std::lock_guard lock(mutex);  // no capture begins meanwhile
         for (const auto& [stream, context] : streams) {
             const InContext in(context);
-            const bool gone =
-                real(stream) && std::ranges::find(known(), stream, &StreamRecord::stream) == known().end();
-            const bool closed = gone || is_closed(stream, context);
+            const bool closed = (real(stream) && !find(stream)) || is_closed(stream, context);
             Fence* const f = closed ? nullptr : take_fence(0);
             if (closed)  // what it was given before is behind one of these: destroy(), before_capture()
                 for (const Leaving& l : leaving())
@@ -291,8 +334,8 @@ std::unique_lock<Mutex> hold_captures() noexcept { return std::unique_lock(mutex
 bool is_closed(CUstream stream, CUcontext context) noexcept {
     if (open_captures.load(std::memory_order_relaxed) == 0) return false;
     if (real(stream)) return capturing(stream);
-    return std::ranges::any_of(
-        known(), [&](const StreamRecord& k) { return k.context == context && k.blocking && capturing(k.stream); });
+    return any_of_streams(
+        context, [](CUstream blocking, const StreamRecord& record) { return record.blocking && capturing(blocking); });
 }
 
 std::unique_lock<Mutex> before_capture(CUstream stream) noexcept {
@@ -301,8 +344,8 @@ std::unique_lock<Mutex> before_capture(CUstream stream) noexcept {
     // During the capture only a thread that touches managed memory waits for what the legacy stream was given.
     bool legacy = managed::exists() && context && (unnamed_may_be_busy(context) || may_be_busy(context, nullptr));
     std::unique_lock lock(mutex);
-    const auto k = std::ranges::find(known(), stream, &StreamRecord::stream);
-    legacy = legacy && k != known().end() && k->blocking;
+    const StreamRecord* const record = find(stream);
+    legacy = legacy && record && record->blocking;
     lock.unlock();
     managed::capture_begins(stream, legacy);
     lock.lock();
@@ -325,11 +368,7 @@ CUresult wait_for_contexts() noexcept {
 void forget_streams(CUcontext context) noexcept {
     managed::context_gone(context);
     std::lock_guard lock(mutex);
-    std::erase_if(known(), [&](const StreamRecord& k) {
-        if (k.context != context) return false;
-        if (auto* its = contexts.of(k.stream)) its->store(0, std::memory_order_relaxed);
-        return true;
-    });
+    each_stream(context, [](CUstream, StreamRecord& record) { forget(record); });
     forgotten.fetch_add(1, std::memory_order_release);
 }
 
@@ -367,11 +406,8 @@ CU cuStreamGetCtx(CUstream stream, CUcontext* context) {
         *context = current_context();
         return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
     }
-    std::lock_guard lock(mutex);
-    for (const StreamRecord& k : known())
-        if (k.stream == stream) {
-            *context = k.context;
-            return CUDA_SUCCESS;
-        }
-    return CUDA_ERROR_INVALID_HANDLE;
+    const StreamRecord* const record = find(stream);
+    if (!record) return CUDA_ERROR_INVALID_HANDLE;
+    *context = record->its_context();
+    return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }

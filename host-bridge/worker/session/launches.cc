@@ -20,7 +20,7 @@ Launches::Launches(const Driver& driver, const Contexts& contexts, const Streams
 CUresult Launches::hold(CUfunction function, const ext::Shape& shape, CUstream stream, const void* parameters,
                         std::size_t bytes) {
     if (stream == CU_STREAM_LEGACY) stream = nullptr;  // two names of one stream
-    const Place place{contexts_.current(), stream};
+    const Place place{stream, contexts_.current()};
     // the default stream waits for the others, and they for it
     if (held_ && !stream != !runs_[0].place.stream) flush();
     auto end = runs_.begin() + held_;
@@ -186,11 +186,10 @@ void Launches::forget() {
     chains_.clear();
 }
 void Launches::forget(CUstream stream) {
-    std::erase_if(chains_, [&](const auto& entry) {
-        if (entry.first.stream != stream) return false;
-        destroy(entry.second);
-        return true;
-    });
+    for (auto at = chains_.lower_bound({stream, nullptr}); at != chains_.end() && at->first.stream == stream;) {
+        destroy(at->second);
+        at = chains_.erase(at);
+    }
 }
 
 }  // namespace barcuda

@@ -62,8 +62,8 @@ class Launches {
     static constexpr unsigned worth_a_chain = 64;
 
     struct Place {
+        CUstream stream = nullptr;  // first: what there is of a stream lies together
         CUcontext context = nullptr;
-        CUstream stream = nullptr;
         auto operator<=>(const Place&) const = default;
     };
     struct Run {  // what is held for a stream

@@ -47,6 +47,7 @@ class IdleGpu {
     std::atomic<CUresult> fault{CUDA_SUCCESS};  // it does nothing any more, and says why when asked
     std::atomic<unsigned> talks_for{0};         // microseconds: how long a driver takes to name an error
     std::atomic<bool> seems_busy{false};        // a driver has not noticed yet that all is done
+    std::atomic<unsigned> words{0};             // it was given to write
 
   private:
     void run() {
@@ -88,6 +89,7 @@ Driver IdleGpu::driver() {
     Driver d = fake::driver();
     d.cuStreamWriteValue64_v2 = [](CUstream, CUdeviceptr word, cuuint64_t value, unsigned) {
         if (get().refuses) return CUDA_ERROR_INVALID_VALUE;
+        ++get().words;
         get().give([=] { publish(*reinterpret_cast<std::uint64_t*>(word), value); });
         return CUDA_SUCCESS;
     };
@@ -409,6 +411,62 @@ TEST(GuestOfAnIdleGpu, FindsAStreamIdleWhenItHasWaitedForIt) {
         OK(cuCtxSynchronize());
         OK(cuStreamQuery(stream));
         IdleGpu::get().seems_busy = false;
+    });
+}
+
+// How many words the GPU was given to write by these calls.
+template <class Calls> unsigned words_of(const Calls& calls) {
+    const auto worker_has_taken_all = [] {
+        std::size_t free = 0, total = 0;
+        OK(cuMemGetInfo(&free, &total));
+    };
+    worker_has_taken_all();
+    const unsigned before = IdleGpu::get().words;
+    calls();
+    worker_has_taken_all();
+    return IdleGpu::get().words - before;
+}
+TEST(GuestOfAnIdleGpu, DestroysAStreamThatHadNoWorkWithoutAFence) {
+    test::as_client(false, IdleGpu::driver, [] {
+        Program program;
+        OK(cuCtxSynchronize());
+        const auto destroyed = [&](bool works, bool waits) {
+            return words_of([&] {
+                CUstream stream = nullptr;
+                OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+                if (works) { OK(program.launch(program.add, stream)); }
+                if (waits) { OK(cuStreamSynchronize(stream)); }
+                OK(cuStreamDestroy(stream));
+            });
+        };
+        EXPECT_EQ(0u, destroyed(false, false));
+        EXPECT_EQ(1u, destroyed(true, true)) << "the wait's";
+        EXPECT_EQ(1u, destroyed(true, false)) << "its own, for those who wait for the device";
+        EXPECT_EQ(0u, destroyed(false, false));
+    });
+}
+
+TEST(GuestOfAnIdleGpu, WaitsForTheWorkOfAStreamThatIsDestroyed) {
+    test::as_client(false, IdleGpu::driver, [] {
+        Program program;
+        CUstream stream = nullptr, others[3] = {};
+        for (CUstream& other : others) OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        for (const CUstream other : {others[1], others[0], others[2]}) OK(cuStreamDestroy(other));
+        unsigned long long number = 0;
+        for (const CUstream other : others) EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuStreamGetId(other, &number));
+        OK(cuStreamGetId(stream, &number));
+        int ran = 0;
+        OK(cuLaunchHostFunc(
+            stream,
+            [](void* n) {
+                usleep(20'000);
+                ++*static_cast<int*>(n);
+            },
+            &ran));
+        OK(cuStreamDestroy(stream));
+        OK(cuCtxSynchronize());
+        EXPECT_EQ(1, ran);
     });
 }
 

@@ -162,10 +162,7 @@ ActiveStream& active_stream(CUstream real_stream) noexcept {
     return state().epochs.use(real_stream, its ? its : current_context());
 }
 
-bool is_idle(const ActiveStream& stream) noexcept {
-    return open_captures.load(std::memory_order_relaxed) == 0 && !unnamed_may_be_busy(stream.context) &&
-           !may_be_busy(stream.context, real(stream.stream));
-}
+bool is_idle(const ActiveStream& stream) noexcept { return guest::is_idle(stream.context, real(stream.stream)); }
 
 void order_after_migrations(ActiveStream& stream) noexcept {
     if (stream.epoch == state().epochs.now()) return;
