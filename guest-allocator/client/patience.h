@@ -32,8 +32,12 @@ constexpr Pace pace_of(Waits waits, bool few, bool own_kernel) {
               .nap_min = 50,
               .nap_max = 1000,
               .sleep = 100'000,
-              .ask = 100'000};
-    if (waits == Waits::awake) pace.yield = ~std::uint32_t{0};
+              .ask = 100'000,
+              .absence = 1'000};
+    if (waits == Waits::awake) {
+        pace.yield = ~std::uint32_t{0};
+        pace.absence = 0;
+    }
     if (waits == Waits::asleep || waits == Waits::unserved) {
         pace.spin = std::min(pace.spin, 50u);
         pace.yield = 0;

@@ -31,8 +31,10 @@ namespace {
 Pace pace(bool gpu_works) {
     cpu_set_t cores;
     static const bool few = sched_getaffinity(0, sizeof cores, &cores) != 0 || CPU_COUNT(&cores) <= 2;
-    if (gpu_works) return {.spin = few ? 20u : 200u, .yield = 20'000, .nap_min = 50, .nap_max = 100, .ask = 500};
-    return {.spin = few ? 20u : 200u, .yield = 2'000, .nap_min = 50, .nap_max = 1'600, .sleep = 500'000, .ask = 500};
+    const std::uint32_t spin = few ? 20 : 200;
+    if (gpu_works) return {.spin = spin, .yield = 20'000, .nap_min = 50, .nap_max = 100, .ask = 500, .absence = 1'000};
+    return {
+        .spin = spin, .yield = 2'000, .nap_min = 50, .nap_max = 1'600, .sleep = 500'000, .ask = 500, .absence = 1'000};
 }
 
 // The last resort of the idle worker: it sleeps until its client kicks.

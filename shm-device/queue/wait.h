@@ -5,7 +5,9 @@
 // often: it spins (an answer is often a microsecond away), then yields, then naps, each nap twice as long as the last,
 // up to a bound that keeps an idle waiter's cost small. A waiter that can be woken announces that, looks once more, and
 // sleeps; it also wakes by itself periodically, since the waker may have died. From time to time a waiter checks that
-// the peer still lives: a wait for a dead peer must end with an error.
+// the peer still lives: a wait for a dead peer must end with an error. Where there are fewer processors than threads
+// that wait, each of them that stays awake takes one from a thread that has something to do, for whole slices of the
+// kernel's: a waiter notices that by its clock, and naps.
 //
 //   Waited w = wait(pace, [&] { return driver.reap() >= n; }, [&] { return !region.served(); });
 //
@@ -30,6 +32,9 @@ struct Pace {
     std::uint32_t nap_max = 2000;  // 500 looks a second: below 1 % of a processor, and 2 ms late at worst
     std::uint32_t sleep = 0;     // not 0: once naps have grown to their bound it sleeps, at most this long, to be woken
     std::uint32_t ask = 10'000;  // between two questions whether the peer lives: that may cost system calls
+    // not 0: who finds, while it spins or yields, that so much time has passed between two looks did not have its
+    // processor meanwhile. Others need it, perhaps the peer: it naps from now on. (A kernel's slice is 3 ms.)
+    std::uint32_t absence = 0;
 };
 
 // What waiting is made of. Tests, and waiters that can be woken (a futex, a doorbell), put their own in this place. Who
@@ -59,11 +64,11 @@ template <class With = Os> class Waiter {
     void turn() {
         // The first looks cost no clock: reading it takes as long as 20 of them, and most waits are over by then.
         if (turns_ < looks_per_round && pace_.spin != 0) return ++turns_, with_.pause();
-        if (turns_ % looks_per_round == 0 || napping_ || !spinning_) now_ = with_.now();
+        if (turns_ % looks_per_round == 0 || napping_ || !spinning_) look_at_clock();
         if (turns_++ == (pace_.spin != 0 ? looks_per_round : 0)) start_ = asked_ = now_;
         const std::uint64_t waited = now_ - start_;
-        spinning_ = waited < pace_.spin * ns_per_us;
-        napping_ = waited >= (std::uint64_t{pace_.spin} + pace_.yield) * ns_per_us;
+        spinning_ = !crowded_ && waited < pace_.spin * ns_per_us;
+        napping_ = crowded_ || waited >= (std::uint64_t{pace_.spin} + pace_.yield) * ns_per_us;
         if (spinning_) return with_.pause();
         if (!napping_) return with_.yield();
         const std::uint64_t longest = pace_.nap_max * ns_per_us;
@@ -72,11 +77,12 @@ template <class With = Os> class Waiter {
     }
     bool is_spinning() const { return spinning_; }
     // From now on as a wait that begins.
-    void begin_again() { turns_ = 0, nap_ = 0, spinning_ = true, napping_ = false; }
+    void begin_again() { turns_ = 0, nap_ = 0, looked_ = 0, spinning_ = true, napping_ = crowded_ = false; }
     // Has it been long enough since the last time to ask whether the peer still lives? Never while spinning.
     bool should_ask() {
         if (spinning_ || now_ - asked_ < pace_.ask * ns_per_us) return false;
         asked_ = now_;
+        looked_ = 0;  // what the caller does now takes time, and the processor
         return true;
     }
 
@@ -84,11 +90,19 @@ template <class With = Os> class Waiter {
     static constexpr std::uint64_t ns_per_us = 1000;
     static constexpr std::uint32_t looks_per_round = 32;
 
+    void look_at_clock() {
+        now_ = with_.now();
+        const std::uint64_t absence = pace_.absence * ns_per_us;
+        crowded_ = crowded_ || (absence != 0 && looked_ != 0 && !napping_ && now_ - looked_ > absence);
+        looked_ = now_;
+    }
+
     const Pace pace_;
     With with_;
     std::uint64_t start_ = 0, now_ = 0, asked_ = 0, nap_ = 0;  // nanoseconds
+    std::uint64_t looked_ = 0;                                 // at the clock; 0: not since the caller did something
     std::uint32_t turns_ = 0;
-    bool spinning_ = true, napping_ = false;
+    bool spinning_ = true, napping_ = false, crowded_ = false;
 };
 
 enum class Waited : std::uint8_t { done, dead };

@@ -147,6 +147,59 @@ TEST(Wait, AWaitMayBeTakenTurnByTurn) {
     EXPECT_GE(asked, 1);
     EXPECT_LE(asked, 3);
 }
+
+// ---- more threads than processors
+constexpr std::uint64_t slice = 3'000'000;  // how long a kernel gives others the processor
+struct InACrowd : In {
+    void yield() { w->did('y', slice); }
+};
+constexpr Pace attentive{.spin = 1000, .yield = 100'000, .nap_min = 50, .nap_max = 400, .ask = 1000, .absence = 1000};
+
+TEST(Wait, WhoseYieldLastsASliceNapsFromThenOn) {
+    World w;
+    Waiter waiter(attentive, InACrowd{{&w}});
+    while (w.naps.size() < 3) waiter.turn();
+    EXPECT_EQ(w.acts, "pyn");
+    EXPECT_LT(w.clock, 2 * slice);
+    EXPECT_FALSE(waiter.is_spinning());
+}
+TEST(Wait, WhoLosesItsProcessorWhileItSpinsNapsAtOnce) {
+    World w;
+    Waiter waiter(attentive, In{&w});
+    for (unsigned turns = 0; turns < 100; ++turns) waiter.turn();
+    EXPECT_EQ(w.acts, "p");
+    w.clock += slice;
+    while (w.naps.empty()) waiter.turn();
+    EXPECT_EQ(w.acts, "pn");
+}
+TEST(Wait, AWaitThatBeginsAgainHasAProcessorAgain) {
+    World w;
+    Waiter waiter(attentive, In{&w});
+    for (unsigned turns = 0; turns < 100; ++turns) waiter.turn();
+    w.clock += slice;
+    while (w.naps.empty()) waiter.turn();
+    waiter.begin_again();
+    while (w.acts != "pnpy") waiter.turn();
+}
+TEST(Wait, WhatTheWaiterItselfDoesWhenItAsksIsNoAbsence) {
+    World w;
+    Waiter waiter(attentive, In{&w});
+    for (unsigned asked = 0; asked < 5; waiter.turn())
+        if (waiter.should_ask()) {
+            ++asked;
+            w.clock += slice;
+        }
+    EXPECT_EQ(w.acts, "py");
+}
+TEST(Wait, WhoDoesNotCareStaysAwake) {
+    World w;
+    Pace careless = attentive;
+    careless.absence = 0;
+    Waiter waiter(careless, InACrowd{{&w}});
+    while (w.clock < 90'000'000) waiter.turn();
+    EXPECT_EQ(w.acts, "py");
+}
+
 TEST(Wait, TheRealOneWaitsToo) {
     int looks = 0;
     EXPECT_EQ(wait(
@@ -180,6 +233,17 @@ TEST(Pace, AProgramMayHaveItsThreadsAwakeOrAsleep) {
     EXPECT_EQ(acts_of(pace_of(Waits::asleep, false, false), 5'000'000), "pns");
     EXPECT_EQ(acts_of(pace_of(Waits::asleep, true, false), 5'000'000), "pns");
     EXPECT_EQ(acts_of(pace_of(Waits::unserved, false, false), 1'000'000), "pns");  // soon: others need the processor
+}
+
+TEST(Pace, WhereProcessorsAreFewOnlyWhoAskedForItStaysAwake) {
+    const auto acts = [](Waits waits) {
+        World w;
+        Waiter waiter(pace_of(waits, false, false), InACrowd{{&w}});
+        while (w.clock < 100'000'000) waiter.turn();
+        return w.acts;
+    };
+    EXPECT_EQ(acts(Waits::as_usual), "pyns");
+    EXPECT_EQ(acts(Waits::awake), "py");
 }
 
 }  // namespace
