@@ -39,6 +39,8 @@ void Bell::wake() const {
     if (::write(doorbell_, &once, sizeof once) < 0) return;  // full: an interrupt is on its way
 }
 
+bool Bell::is_awaited() const { return channel_ && virtqueue::sleeps(virtqueue::in_channel(channel_.memory)); }
+
 void Bell::relay() const {
     futex_wake(word(BARCUDA_KICKS_OFFSET), Among::processes);
     futex_wake(word(BARCUDA_SUPPLY_OFFSET), Among::processes);

@@ -25,6 +25,8 @@ class Bell {
     // ---- the client's sleep
     // Wakes all threads of the client that sleep. Any thread may call it.
     void wake() const;
+    // Whether one has said by now that it sleeps, for who looks again and again: no look has an order with its own.
+    bool is_awaited() const;
     // Whether the client can wake this process when it sleeps on a word of the channel.
     bool kicked() const;
     // For the bridge: the guest rang, perhaps for the worker.

@@ -168,7 +168,9 @@ class ServeLoop {
         return true;
     }
     void rest() {
-        const bool fenced = session_.fences().collect();
+        // Where clients take turns, it counts when the GPU had done their work.
+        const bool spins = (!waiter_ || waiter_->is_spinning()) && !session_.turns();
+        const bool fenced = spins ? session_.fences().collect_for_somebody() : session_.fences().collect();
         session_.note_given();
         const bool gpu_works = fenced || session_.deferred().pending() || full_ || hold_.waits_for_work() ||
                                (residence_ && residence_->waits());

@@ -78,10 +78,15 @@ inline Parts<> in_channel(void* channel) {
             reinterpret_cast<Event<>*>(c + BARCUDA_DEVICE_EVENT_OFFSET)};
 }
 
+// Whether the driver has said that it sleeps. Nothing orders this look: who misses it must look again.
+template <class Sync> bool sleeps(const Parts<Sync>& parts) {
+    return event_flags(parts.driver_event->load(std::memory_order_relaxed)) != event_disable;
+}
+
 // For all threads of the device's side, and whatever else the driver sleeps for: behind it, is it to be woken?
 template <class Sync> bool wants_wake(const Parts<Sync>& parts) {
     Sync::fence();  // WAKE
-    return event_flags(parts.driver_event->load(std::memory_order_relaxed)) != event_disable;
+    return sleeps(parts);
 }
 
 // A place in the ring and its wrap counter (2.8.1): which value of AVAIL or USED is news there.

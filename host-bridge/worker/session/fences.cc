@@ -73,6 +73,7 @@ void Fences::end_command(std::uint32_t op, CUresult result, bool answered) {
     else note(result);
     if (!promised_.word) return;
     promised_.refused = true;
+    ++refused_;
     fences_.push_back(std::exchange(promised_, {}));
     collect();
 }
@@ -87,7 +88,8 @@ bool Fences::collect() {
             release(*f);
     if (std::erase_if(fences_, [&](const Fence& f) {
             if (!f.reached()) return false;
-            if (!f.refused) in_flight_.reached(f.behind);
+            if (f.refused) --refused_;
+            else in_flight_.reached(f.behind);
             return true;
         }))
         bell_.wake();
@@ -98,7 +100,11 @@ void Fences::forget(const std::byte* memory, std::uint64_t bytes) {
     const auto lies_there = [=](const Fence& f) {
         return static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(f.word) - memory) < bytes;
     };
-    std::erase_if(fences_, lies_there);
+    std::erase_if(fences_, [&](const Fence& f) {
+        if (!lies_there(f)) return false;
+        if (f.refused) --refused_;
+        return true;
+    });
     if (lies_there(promised_)) promised_ = {};
 }
 
@@ -118,6 +124,7 @@ void Fences::watch() {
 void Fences::context_gone(CUcontext context) {
     for (Fence& f : fences_)
         if (f.context == context) {
+            refused_ += !f.refused;
             f.refused = true;
             f.stream = nullptr;
             f.context = nullptr;
@@ -153,6 +160,7 @@ void Fences::fault(CUresult error) {
     }
     for (const Fence& f : fences_) release(f);
     fences_.clear();
+    refused_ = 0;
     in_flight_.all_done();  // no more work will be done
     bell_.wake();
 }

@@ -57,6 +57,10 @@ class Fences {
     // ---- outstanding fences
     // Forgets fences that have been written, and wakes the threads that sleep for one. True: some are outstanding.
     bool collect();
+    // The same while somebody is there for whom it must be now: a thread sleeps, or the CPU has a fence to write. Else
+    // it only says whether some were outstanding when last looked at. To look at a fence takes its line from the GPU
+    // and from the thread that polls it.
+    bool collect_for_somebody() { return refused_ || bell_.is_awaited() ? collect() : !fences_.empty(); }
     // Queries the oldest one, so that a GPU fault is noticed. Called while the worker is idle.
     void watch();
     // Forgets the fences in this memory, because it is about to be unmapped.
@@ -93,6 +97,7 @@ class Fences {
     Output& output_;
     InFlight& in_flight_;
     std::vector<Fence> fences_;  // in the order in which they were asked for
+    unsigned refused_ = 0;       // of them, that the CPU is to write
     Fence promised_;             // by the running command
     std::uint64_t posted_failures_ = 0;
     CUresult fault_ = CUDA_SUCCESS;

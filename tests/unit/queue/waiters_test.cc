@@ -11,6 +11,7 @@
 
 #include "shm-device/queue/sync.h"
 #include "shm-device/region/status.h"
+#include "tests/unit/support/channel_memory.h"
 #include "tests/unit/support/loopback.h"
 #include "tests/unit/support/watched.h"
 
@@ -287,6 +288,64 @@ TEST_F(Unwatched, AnExtentThatTheDriverHasNoRoomForIsNotInTheWayOfFencesInOthers
     EXPECT_TRUE((call<Op::write_fence>(CUstream{}, ext::Fence{ground.granted + 0x2000, 1}).ok()));
     EXPECT_TRUE(gpu->registered.empty()) << "it was registered with the rest";
     gpu->go();
+}
+
+// ---- who is waited for ----------------------------------------------------------------------------------------------
+struct Sleepers : Unwatched {
+    static constexpr std::uint64_t one = 0x2000;
+    ChannelMemory memory = channel_memory();
+    Channel channel{.memory = memory.get()};
+    Bell bell{channel, -1};
+    Fences fences{
+        ground.session.driver(),   ground.extents,           ground.status,           bell,
+        ground.session.contexts(), ground.session.streams(), ground.session.output(), ground.session.in_flight()};
+    std::uint32_t wakes() { return *reinterpret_cast<std::uint32_t*>(memory.get() + BARCUDA_WAKES_OFFSET); }
+    void sleep(bool there) {
+        using namespace virtqueue;
+        in_channel(memory.get())
+            .driver_event->store(event_word(there ? event_enable : event_disable), std::memory_order_relaxed);
+    }
+    CUresult fence(std::uint64_t value) {
+        fences.begin_command();
+        EXPECT_TRUE(fences.promise({one, value}).ok());
+        const CUresult r = fences.write(nullptr);
+        fences.end_command(static_cast<std::uint32_t>(Op::write_fence), r, false);
+        return r;
+    }
+};
+TEST_F(Sleepers, AreWokenThoughTheySayOnlyAfterTheGpusWriteThatTheySleep) {
+    sleep(false);
+    EXPECT_EQ(fence(1), CUDA_SUCCESS);
+    EXPECT_TRUE(fences.collect_for_somebody());
+    gpu->go();
+    EXPECT_TRUE(fences.collect_for_somebody()) << "nobody wants to know whether it has been written";
+    EXPECT_EQ(wakes(), 0u);
+    sleep(true);
+    EXPECT_FALSE(fences.collect_for_somebody());
+    EXPECT_EQ(wakes(), 1u);
+}
+TEST_F(Sleepers, AreWokenByAFenceThatTheGpuWritesLater) {
+    sleep(true);
+    EXPECT_EQ(fence(1), CUDA_SUCCESS);
+    EXPECT_TRUE(fences.collect_for_somebody());
+    EXPECT_EQ(wakes(), 0u);
+    gpu->go();
+    EXPECT_FALSE(fences.collect_for_somebody());
+    EXPECT_EQ(wakes(), 1u);
+}
+TEST_F(Sleepers, NeedNotBeThereForTheCpuToWriteWhatTheGpuWillNot) {
+    sleep(false);
+    EXPECT_EQ(fence(1), CUDA_SUCCESS);
+    gpu->write = CUDA_ERROR_INVALID_VALUE;
+    EXPECT_EQ(fence(2), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_TRUE(fences.collect_for_somebody());  // the GPU's value is still to come
+    gpu->go();
+    EXPECT_FALSE(fences.collect_for_somebody());
+    EXPECT_EQ(*reinterpret_cast<std::uint64_t*>(region(one)), 2u);
+    gpu->write = CUDA_SUCCESS;
+    EXPECT_EQ(fence(3), CUDA_SUCCESS);
+    gpu->go();
+    EXPECT_TRUE(fences.collect_for_somebody()) << "it writes nothing any more";
 }
 
 // ---- the status page itself -----------------------------------------------------------------------------------------
