@@ -72,6 +72,12 @@ class Contexts {
     const std::vector<Living>& living() const { return living_; }
     const Living* primary(CUdevice device) const { return find(&Living::primary_of, device); }
     const Living* find(CUcontext context) const { return find(&Living::context, context); }
+    // The context of one of the client's streams; null for a default stream.
+    CUcontext of(CUstream stream) const {
+        CUcontext context = nullptr;
+        handles_.find(handles_.context_of(stream), context);
+        return context;
+    }
     // The client no longer has the context; the driver still has it.
     void gone(CUcontext context) {
         std::erase_if(living_, [&](const Living& l) { return l.context == context; });

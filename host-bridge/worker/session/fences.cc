@@ -47,10 +47,7 @@ Verdict Fences::promise(const ext::Fence& fence) {
 CUresult Fences::write(CUstream stream) {
     if (!promised_.word) return CUDA_SUCCESS;
     // The stream's own context, whichever one is current: a fault shows there.
-    CUcontext its = nullptr;
-    if (contexts_.living().size() > 1 && reinterpret_cast<std::uintptr_t>(stream) > 2 &&
-        driver_.cuStreamGetCtx(stream, &its) == CUDA_SUCCESS)
-        contexts_.switch_to(its);
+    if (contexts_.living().size() > 1) contexts_.switch_to(contexts_.of(stream));
     // A fence in a graph would be written at each of its launches. Waiting in a capture is an error, which the driver
     // reports.
     if (streams_.capturing(stream)) return driver_.cuStreamSynchronize(stream);

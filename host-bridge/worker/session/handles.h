@@ -126,6 +126,12 @@ class Handles {
         return e ? e->whole : 0;
     }
     template <class T> bool has(T value) const { return ids_.contains(key<T>(value)); }
+    // The id of the context with which the driver's object ends; 0: it goes with none, or is no object of the client's.
+    template <class T> std::uint64_t context_of(T value) const {
+        const auto at = ids_.find(key<T>(value));
+        const Entry* const e = at == ids_.end() ? nullptr : entry(at->second);
+        return e ? e->context : 0;
+    }
     // Whether the driver's object is a part of `whole` and still exists.
     template <class T> bool is_part(T value, std::uint64_t whole) const {
         if (numbered_by_graph<T>) whole = outermost(whole);

@@ -348,6 +348,25 @@ TEST_F(Sleepers, NeedNotBeThereForTheCpuToWriteWhatTheGpuWillNot) {
     EXPECT_TRUE(fences.collect_for_somebody()) << "it writes nothing any more";
 }
 
+// A fault shows in the context of the stream.
+TEST_F(Unwatched, AFenceIsWrittenInTheContextOfItsStreamWhicheverIsCurrent) {
+    CUcontext one = nullptr, other = nullptr;
+    ASSERT_TRUE((call<Op::create_context>(&one, 0u, CUdevice{0}).ok()));
+    context = static_cast<std::uint32_t>(id(one));
+    const CUstream inside = stream();
+    ASSERT_TRUE((call<Op::create_context>(&other, 0u, CUdevice{0}).ok()));
+    CUcontext its = nullptr, others = nullptr;
+    ASSERT_TRUE(ground.session.handles().find(id(one), its) && ground.session.handles().find(id(other), others));
+    ASSERT_NE(its, others);
+    std::uint64_t value = 0;
+    for (const auto& [stream, expected] : {std::pair{inside, its}, std::pair{CUstream{}, others}}) {
+        context = static_cast<std::uint32_t>(id(other));
+        EXPECT_TRUE((call<Op::write_fence>(stream, ext::Fence{0x2000, ++value}).ok()));
+        EXPECT_EQ(ground.session.contexts().current(), expected);
+    }
+    gpu->go();
+}
+
 // ---- the status page itself -----------------------------------------------------------------------------------------
 struct StatusPage : testing::Test {
     barcuda_status& status = *static_cast<barcuda_status*>(
