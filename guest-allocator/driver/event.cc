@@ -3,6 +3,10 @@
 // fence that the GPU writes behind it: query and synchronize look at the fence. An event that is recorded again in
 // another queue takes another fence: on two streams the later record can be done first, and the older one's value must
 // not come over its own.
+//
+// A fence costs a driver five times what the record does, and most events only order streams: nobody looks at them. So
+// an event whose records nobody has looked at goes on without fences, until somebody does: the driver is asked for that
+// record, and from then on the event has fences for good.
 #include <chrono>
 #include <thread>
 
@@ -18,18 +22,66 @@
 namespace barcuda::guest {
 namespace {
 
+// When somebody last looked at an event: queried it, or waited for it.
+enum class Looked : std::uint8_t {
+    lately,         // at the last record, or the event is new
+    one_ago,        // one record was not looked at
+    two_ago,        // the next record gets no fence
+    unfenced,       // the last record has none
+    unfenced_seen,  // and was looked at
+    always,         // each record has a fence from now on
+};
+
 struct EventRecord {
     std::atomic<Fence*> fence;   // null: the region was full, the worker is asked instead
     std::atomic<bool> in_graph;  // last recorded by a graph, or by a context: the driver must be asked
     std::atomic<bool> shared;    // other processes record it: the driver must be asked
     std::atomic<bool> asleep;    // waiting threads sleep (CU_EVENT_BLOCKING_SYNC)
     std::atomic<bool> awaited;   // work has been told to wait for it, and may be done before the fence is written
+    std::atomic<bool> polled;    // a thread has waited for its fence: the next one lies apart
+    std::atomic<Looked> looked;
     std::atomic<std::uint64_t> context;
     std::atomic<std::uint32_t> ends;  // of the context, when the event was made: it goes with it
     CUcontext its_context() const { return reinterpret_cast<CUcontext>(context.load(std::memory_order_relaxed)); }
     const Fence* own_fence() const {
         const bool others = in_graph.load(std::memory_order_relaxed) || shared.load(std::memory_order_relaxed);
-        return others ? nullptr : fence.load(std::memory_order_acquire);
+        return others || is_unfenced() ? nullptr : fence.load(std::memory_order_acquire);
+    }
+    bool is_unfenced() const {
+        const Looked now = looked.load(std::memory_order_acquire);
+        return now == Looked::unfenced || now == Looked::unfenced_seen;
+    }
+
+    // A thread looks, another one may record: each changes what it has read, or reads again.
+    template <class Next> void look_again(Next next) {
+        Looked now = looked.load(std::memory_order_relaxed);
+        while (now != next(now) &&
+               !looked.compare_exchange_weak(now, next(now), std::memory_order_release, std::memory_order_relaxed)) {}
+    }
+    void poll() {
+        if (!polled.load(std::memory_order_relaxed)) polled.store(true, std::memory_order_relaxed);
+    }
+    void look() {
+        look_again([](Looked now) {
+            if (now == Looked::unfenced) return Looked::unfenced_seen;
+            return now == Looked::one_ago || now == Looked::two_ago ? Looked::lately : now;
+        });
+    }
+    // Before a record: whether it is one without a fence. Whoever looks asks the driver from now on.
+    bool goes_unfenced() {
+        look_again([](Looked now) { return now == Looked::two_ago ? Looked::unfenced : now; });
+        return looked.load(std::memory_order_relaxed) == Looked::unfenced;
+    }
+    // A record has been given a fence, which is pending: whoever looks may look at that.
+    void note_fenced() {
+        look_again([](Looked now) {
+            switch (now) {
+                case Looked::lately: return Looked::one_ago;
+                case Looked::one_ago: return Looked::two_ago;
+                case Looked::unfenced_seen: return Looked::always;
+                default: return now;
+            }
+        });
     }
 };
 IdTable<EventRecord> events;
@@ -42,9 +94,9 @@ EventRecord* find(CUevent event) {
     return e && e->ends.load(std::memory_order_relaxed) == ends_of(e->its_context()) ? e : nullptr;
 }
 
-// Another fence instead of one whose values come by another queue, or are still to come.
+// Another fence instead of one whose values come by another queue, or are still to come, or that disturb others.
 void renew(EventRecord& e, Fence* old, std::uint64_t order) {
-    Fence* f = take_fence(order);
+    Fence* f = take_fence(order, e.polled.load(std::memory_order_relaxed));
     if (e.fence.compare_exchange_strong(old, f, std::memory_order_acq_rel)) f = old;
     recycle_fence(f);
 }
@@ -53,7 +105,7 @@ void renew(EventRecord& e, Fence* old, std::uint64_t order) {
 Fence* ask(EventRecord& e, CUstream stream, std::uint64_t& value) {
     const std::uint64_t order = order_of(stream);
     for (Fence* f; (f = e.fence.load(std::memory_order_acquire)); renew(e, f, order))
-        if (f->order == order) {
+        if (f->order == order && f->apart == e.polled.load(std::memory_order_relaxed)) {
             value = f->asked.fetch_add(1, std::memory_order_relaxed) + 1;
             return f;
         }
@@ -87,9 +139,16 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
         return now == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : now;
     }
     std::uint64_t value = 0;
-    const Fence* f = ask(*e, stream, value);
+    const Fence* f = e->goes_unfenced() ? nullptr : ask(*e, stream, value);
+    if (f) e->note_fenced();
     return command<Op::record_event>(event, stream, flags,
                                      ext::Fence{f ? Client::current()->offset_of(f->word) : 0, value});
+}
+
+// Of an event whose last record has no fence.
+CUresult ask_driver(CUevent event) {
+    const CUresult r = command<Op::cuEventQuery>(event);
+    return r == CUDA_SUCCESS ? Client::current()->take_error() : r;
 }
 
 // A new event whose id other events may have had: what those recorded does not concern it.
@@ -100,6 +159,8 @@ CUresult begin(CUevent event, unsigned flags) {
     e->shared.store(flags & CU_EVENT_INTERPROCESS, std::memory_order_relaxed);
     e->asleep.store(flags & CU_EVENT_BLOCKING_SYNC, std::memory_order_relaxed);
     e->awaited.store(false, std::memory_order_relaxed);
+    e->polled.store(false, std::memory_order_relaxed);
+    e->looked.store(Looked::lately, std::memory_order_relaxed);
     e->context.store(reinterpret_cast<std::uint64_t>(current_context()), std::memory_order_relaxed);
     e->ends.store(ends_of(current_context()), std::memory_order_relaxed);
     if (Fence* f = e->fence.load(); !f || f->pending()) renew(*e, f, 0);
@@ -161,11 +222,13 @@ CU cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
 
 CU cuEventQuery(CUevent event) {
     Client* client = Client::current();
-    const EventRecord* e = find(event);
+    EventRecord* e = find(event);
     if (!e) return CUDA_ERROR_INVALID_HANDLE;
     const Fence* f = e->own_fence();
-    if (!f) return command<Op::cuEventQuery>(event);
+    e->look();
+    if (!f) return ask_driver(event);
     if (f->pending()) {
+        e->poll();
         // A program that has seen that work behind a wait for the event is done must not be told that the event is not.
         // The driver knows.
         if (e->awaited.load(std::memory_order_relaxed)) return command<Op::cuEventQuery>(event);
@@ -177,17 +240,23 @@ CU cuEventQuery(CUevent event) {
 
 CU cuEventSynchronize(CUevent event) {
     Client* client = Client::current();
-    const EventRecord* e = find(event);
+    EventRecord* e = find(event);
     if (!e) return CUDA_ERROR_INVALID_HANDLE;
     const Fence* f = e->own_fence();
+    e->look();
     if (!f) {
         for (unsigned asked = 0;; ++asked) {
-            const CUresult r = command<Op::cuEventQuery>(event);
+            const CUresult r = ask_driver(event);
+            if (r == CUDA_SUCCESS && may_print()) {
+                command<Op::cuEventSynchronize>(event);
+                show_output();
+            }
             if (r != CUDA_ERROR_NOT_READY) return r;
             if (asked < 1000) std::this_thread::yield();
             else std::this_thread::sleep_for(std::chrono::microseconds(100));  // another process may take its time
         }
     }
+    if (f->pending()) e->poll();
     const std::uint64_t asked = f->asked.load(std::memory_order_relaxed);
     const auto until = e->asleep.load(std::memory_order_relaxed) ? sleep_until : wait_until;
     if (CUresult r = until(*f->word, asked); r != CUDA_SUCCESS) return r;

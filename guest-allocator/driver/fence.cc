@@ -35,11 +35,10 @@ constinit thread_local Fence* own = nullptr;
 constinit ThreadEnd thread_end{[]() noexcept {
     if (!forked_after_init()) recycle_fence(std::exchange(own, nullptr));
 }};
-constexpr unsigned whole_line = 8;  // words: the GPU's writes for other threads do not disturb a thread that polls it
 Fence* own_fence() noexcept {
     if (own) return own;
     thread_end.await();
-    return own = take_fence(0, whole_line);
+    return own = take_fence(0, true);
 }
 
 // A fence for one wait.
@@ -64,26 +63,30 @@ class OneWait {
 };
 
 // Fences lie in the heap's staging memory, page by page; where the region is full, in the channel.
-constexpr unsigned page_words = 512;
+constexpr unsigned page_words = 512, line_words = 8;
 static_assert(BARCUDA_FENCES % page_words == 0);
 struct Pool {
     Mutex mutex;
     std::deque<Fence> all;
-    Fence *oldest = nullptr, *newest = nullptr;  // of those that are recycled
-    unsigned recycled = 0;
+    struct Recycled {
+        Fence *oldest = nullptr, *newest = nullptr;
+        unsigned count = 0;
+    };
+    Recycled apart, others;
     unsigned long long* page = nullptr;
     unsigned used = page_words;  // words of the page
     unsigned in_channel = 0;     // words of the channel that have been a page
 
     void recycle(Fence* f) noexcept {
+        Recycled& its = f->apart ? apart : others;
         f->next = nullptr;
-        (oldest ? newest->next : oldest) = f;
-        newest = f;
-        ++recycled;
+        (its.oldest ? its.newest->next : its.oldest) = f;
+        its.newest = f;
+        ++its.count;
     }
-    Fence* take_oldest() noexcept {
-        --recycled;
-        return std::exchange(oldest, oldest->next);
+    static Fence* take_oldest(Recycled& from) noexcept {
+        --from.count;
+        return std::exchange(from.oldest, from.oldest->next);
     }
     // Null: there is no place any more.
     unsigned long long* new_page() noexcept {
@@ -118,20 +121,21 @@ void note_idle(CUcontext context, std::uint64_t work) noexcept {
     if (auto* seen = idle.of(context)) seen->store(work + 1, std::memory_order_release);
 }
 
-Fence* take_fence(std::uint64_t order, unsigned words) noexcept {
+Fence* take_fence(std::uint64_t order, bool apart) noexcept {
     Pool& p = pool();
     std::lock_guard lock(p.mutex);
+    Pool::Recycled& recycled = apart ? p.apart : p.others;
     // Not one that was recycled just now: another thread may still hold its address. The oldest may be pending still.
     constexpr unsigned rest = 64;
-    for (unsigned tries = 4; p.recycled > rest && tries > 0; --tries) {
-        Fence* const f = p.take_oldest();
+    for (unsigned tries = 4; recycled.count > rest && tries > 0; --tries) {
+        Fence* const f = Pool::take_oldest(recycled);
         if (!f->pending()) {
             f->order = order;
             return f;
         }
         p.recycle(f);
     }
-    if (p.in_channel) words = 1;  // there are not many
+    const unsigned words = apart && !p.in_channel ? line_words : 1;  // of the channel's there are not many
     p.used = (p.used + words - 1) / words * words;
     if (!p.page || p.used == page_words) {
         p.page = p.new_page();
@@ -139,7 +143,7 @@ Fence* take_fence(std::uint64_t order, unsigned words) noexcept {
     }
     if (!p.page) return nullptr;
     p.page[p.used] = 0;
-    Fence& f = p.all.emplace_back(&p.page[p.used]);
+    Fence& f = p.all.emplace_back(&p.page[p.used], apart);
     f.order = order;
     p.used += words;
     return &f;

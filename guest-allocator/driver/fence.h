@@ -39,11 +39,13 @@ struct Fence {
     std::atomic<std::uint64_t> asked{0};  // the value to come last; only grows, through every owner
     std::uint64_t order = 0;              // the queue that its values come by: streams.h, order_of()
     Fence* next = nullptr;                // while it is recycled
-    explicit Fence(unsigned long long* w) noexcept : word(w) {}
+    const bool apart;                     // it has a cache line of its own
+    Fence(unsigned long long* w, bool alone) noexcept : word(w), apart(alone) {}
     bool pending() const noexcept { return observe(*word) < asked.load(std::memory_order_relaxed); }
 };
-// Returns an idle fence, or null if region and channel are full. `words`: 8-byte words for a new fence, a power of two.
-Fence* take_fence(std::uint64_t order, unsigned words = 1) noexcept;
+// Returns an idle fence, or null if region and channel are full. `apart`: a thread will poll it, whom the GPU's writes
+// for others are not to disturb. (The channel has no room for such ones, and gives what it has.)
+Fence* take_fence(std::uint64_t order, bool apart = false) noexcept;
 void recycle_fence(Fence*) noexcept;  // may be taken again once its last value has been written
 
 // Whether anything has been posted since all of the context's work was last done. note_idle(): all of the context's

@@ -426,6 +426,26 @@ template <class Calls> unsigned words_of(const Calls& calls) {
     worker_has_taken_all();
     return IdleGpu::get().words - before;
 }
+// Something that the GPU is at until the end of this object's life.
+class Held {
+  public:
+    explicit Held(CUstream stream) {
+        OK(cuLaunchHostFunc(
+            stream,
+            [](void* held) {
+                while (static_cast<Held*>(held)->held_) std::this_thread::yield();
+            },
+            this));
+    }
+    Held(const Held&) = delete;
+    ~Held() { end(); }
+    void end() { held_ = false; }
+    bool lasts() const { return held_; }
+
+  private:
+    std::atomic<bool> held_{true};
+};
+
 TEST(GuestOfAnIdleGpu, DestroysAStreamThatHadNoWorkWithoutAFence) {
     test::as_client(false, IdleGpu::driver, [] {
         Program program;
@@ -467,6 +487,72 @@ TEST(GuestOfAnIdleGpu, WaitsForTheWorkOfAStreamThatIsDestroyed) {
         OK(cuStreamDestroy(stream));
         OK(cuCtxSynchronize());
         EXPECT_EQ(1, ran);
+    });
+}
+
+TEST(GuestOfAnIdleGpu, GivesFencesToEventsThatSomebodyLooksAt) {
+    test::as_client(false, IdleGpu::driver, [] {
+        Program program;
+        CUstream stream = nullptr;
+        CUevent event = nullptr;
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        const auto record = [&](unsigned times) {
+            return words_of([&] {
+                while (times-- > 0) OK(cuEventRecord(event, stream));
+            });
+        };
+        for (unsigned i = 0; i < 5; ++i) {  // now and then, which is often enough
+            EXPECT_EQ(2u, record(2));
+            OK(cuEventSynchronize(event));
+        }
+        EXPECT_EQ(2u, record(20));  // nobody looks
+        OK(cuEventSynchronize(event));
+        EXPECT_EQ(20u, record(20));  // now somebody has
+        OK(cuEventDestroy(event));
+        OK(cuStreamDestroy(stream));
+    });
+}
+
+TEST(GuestOfAnIdleGpu, WaitsForAnEventThatHasNoFence) {
+    test::as_client(false, IdleGpu::driver, [] {
+        Program program;
+        CUstream stream = nullptr;
+        CUevent event = nullptr;
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        for (unsigned i = 0; i < 10; ++i) OK(cuEventRecord(event, stream));
+        OK(cuStreamSynchronize(stream));  // the fences of the first ones are written
+        for (const bool fenced : {false, true, true}) {
+            Held held(stream);
+            EXPECT_EQ(fenced ? 1u : 0u, words_of([&] { OK(cuEventRecord(event, stream)); }));
+            EXPECT_EQ(CUDA_ERROR_NOT_READY, cuEventQuery(event));
+            std::thread soon([&] {
+                usleep(5'000);
+                held.end();
+            });
+            OK(cuEventSynchronize(event));
+            EXPECT_FALSE(held.lasts());
+            OK(cuEventQuery(event));
+            soon.join();
+        }
+        OK(cuEventDestroy(event));
+        OK(cuStreamDestroy(stream));
+    });
+}
+
+TEST(GuestOfAnIdleGpu, HasLinesForFencesThatThreadsPoll) {
+    test::as_client(false, IdleGpu::driver, [] {
+        Program program;
+        for (unsigned i = 0; i < 200; ++i) {
+            guest::Fence* const shared = guest::take_fence(0);
+            guest::Fence* const apart = guest::take_fence(0, true);
+            EXPECT_EQ(0u, reinterpret_cast<std::uintptr_t>(apart->word) % 64);
+            EXPECT_NE(reinterpret_cast<std::uintptr_t>(shared->word) / 64,
+                      reinterpret_cast<std::uintptr_t>(apart->word) / 64);
+            guest::recycle_fence(shared);
+            guest::recycle_fence(apart);
+        }
     });
 }
 
