@@ -2,6 +2,8 @@
 """The driver by ctypes, with no framework: what runs wherever Python does, on the software GPU, too. (How to run them: application.py.)"""
 import ctypes
 import sys
+import threading
+import time
 
 from application import CPU, application, main
 
@@ -61,6 +63,69 @@ def copy_kernel_copy():
             call("cuLaunchKernel", kernel, count // threads, 1, 1, threads, 1, 1, 0, None, parameters, None)
             call("cuMemcpyDtoH_v2", back, device, ctypes.c_size_t(4 * count))
     return step, lambda: [sum(back), back[1], back[count - 1]]
+
+
+@application(steps=1, unit="us", warm=1)
+def serving_p99():
+    """Four threads answer requests, each in a stream of its own: 4 KiB to the GPU, twelve kernels, and 4 KiB back. Beside them another thread
+    loads code and unloads it, as a server does that gets another model. The 99th percentile of how long a request takes."""
+    count, threads, requests, kernels = 1024, 4, 100, 12
+    context = ctypes.c_void_p()
+    call("cuCtxGetCurrent", ctypes.byref(context))
+    module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+    call("cuModuleLoadData", ctypes.byref(module), DOUBLE)
+    call("cuModuleGetFunction", ctypes.byref(kernel), module, b"twice")
+    results = [None] * threads
+
+    class Lane:
+        def __init__(self, number):
+            self.stream, self.device, self.host = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_void_p()
+            call("cuStreamCreate", ctypes.byref(self.stream), 1)
+            call("cuMemAlloc_v2", ctypes.byref(self.device), ctypes.c_size_t(4 * count))
+            call("cuMemHostAlloc", ctypes.byref(self.host), ctypes.c_size_t(4 * count), 0)
+            self.numbers = (ctypes.c_float * count).from_address(self.host.value)
+            self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.device))
+            self.number, self.took = number, []
+
+        def serve(self):
+            call("cuCtxSetCurrent", context)
+            self.took = []
+            for _ in range(requests):
+                self.numbers[1] = self.number + 1
+                begun = time.perf_counter()
+                call("cuMemcpyHtoDAsync_v2", self.device, self.host, ctypes.c_size_t(4 * count), self.stream)
+                for _ in range(kernels):
+                    call("cuLaunchKernel", kernel, count // 256, 1, 1, 256, 1, 1, 0, self.stream, self.parameters, None)
+                call("cuMemcpyDtoHAsync_v2", self.host, self.device, ctypes.c_size_t(4 * count), self.stream)
+                call("cuStreamSynchronize", self.stream)
+                self.took.append(time.perf_counter() - begun)
+            results[self.number] = self.numbers[1]
+
+    lanes = [Lane(number) for number in range(threads)]
+
+    def load(served):
+        call("cuCtxSetCurrent", context)
+        while not served.wait(0.02):
+            other, function = ctypes.c_void_p(), ctypes.c_void_p()
+            call("cuModuleLoadData", ctypes.byref(other), DOUBLE)
+            call("cuModuleGetFunction", ctypes.byref(function), other, b"twice")
+            call("cuModuleUnload", other)
+
+    def step():
+        served = threading.Event()
+        loader = threading.Thread(target=load, args=[served])
+        servers = [threading.Thread(target=lane.serve) for lane in lanes]
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)  # threads give each other way between calls, not after 5 ms
+        for thread in (loader, *servers):
+            thread.start()
+        for thread in servers:
+            thread.join()
+        served.set()
+        loader.join()
+        sys.setswitchinterval(before)
+        return [took for lane in lanes for took in lane.took]
+    return step, lambda: results
 
 
 def name():
