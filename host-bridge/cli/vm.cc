@@ -110,11 +110,11 @@ Words qemu_words(const VmOptions& c, const Machine& m, const std::string& said) 
     return words;
 }
 
-std::string ssh_configuration(const VmOptions& c, const Machine& m) {
+std::string ssh_configuration(const std::string& host, const VmOptions& c, const Machine& m) {
     return fmt::format(
-        "Host vm\n  HostName 127.0.0.1\n  Port {}\n  User {}\n  IdentityFile {}/key\n  IdentitiesOnly yes\n"
+        "Host {}\n  HostName 127.0.0.1\n  Port {}\n  User {}\n  IdentityFile {}/key\n  IdentitiesOnly yes\n"
         "  UserKnownHostsFile /dev/null\n  StrictHostKeyChecking no\n  LogLevel ERROR\n  BatchMode yes\n",
-        m.port, c.user, m.folder);
+        host, m.port, c.user, m.folder);
 }
 
 Words key_words(const Machine& m) {
@@ -291,7 +291,7 @@ int run_vm(const VmOptions& c, const std::function<void()>& detach) {
     if (const int status = call(key_words(m)); status != 0) return complain("ssh-keygen has made no key");
     std::ifstream key(m.folder + "/key.pub");
     std::getline(key, seed.key);
-    std::ofstream(m.folder + "/ssh") << ssh_configuration(c, m);
+    std::ofstream(m.folder + "/ssh") << ssh_configuration("vm", c, m);
     if (const Failure e = make_seed(m.folder + "/seed", seed)) return complain(e.text());
     bool soft = false;
     OwnBridge own;
@@ -306,7 +306,7 @@ int run_vm(const VmOptions& c, const std::function<void()>& detach) {
     const auto ready = [&] {
         if (kept) {
             if (const Failure e = kept->finish()) tell(e.text());
-            kept->record(m.folder);
+            kept->record(m.folder, ssh_configuration(c.name, c, m));
         }
         if (c.detach) detach();
     };

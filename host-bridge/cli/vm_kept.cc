@@ -89,7 +89,7 @@ Failure KeptVm::take() {
     std::error_code error;
     if (const std::string left = run_folder(); left.starts_with("/dev/shm/barcuda-vm-")) fs::remove_all(left, error);
     record_end({});  // nothing can be lost before its guest starts
-    record("");      // this process holds the VM from now on; it has no run yet
+    record("", "");  // this process holds the VM from now on; it has no run yet
     return {};
 }
 
@@ -148,8 +148,9 @@ Failure KeptVm::keep_packages(Words& packages) const {
     return {};
 }
 
-void KeptVm::record(const std::string& folder) const {
+void KeptVm::record(const std::string& folder, const std::string& ssh) const {
     std::ofstream(folder_ + "/running") << getpid() << '\n' << folder << '\n';
+    std::ofstream(folder_ + "/ssh") << ssh;
 }
 pid_t KeptVm::process() const { return std::atoi(line_of(folder_ + "/running", 0).c_str()); }
 std::string KeptVm::run_folder() const { return line_of(folder_ + "/running", 1); }
@@ -167,6 +168,8 @@ void KeptVm::begin() const {
 }
 
 void KeptVm::record_end(const Failure& lost) const {
+    std::error_code error;
+    fs::remove(folder_ + "/ssh", error);
     std::ofstream(folder_ + "/ended") << (lost ? lost.text() : power_off) << '\n';
 }
 

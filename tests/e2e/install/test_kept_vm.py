@@ -121,6 +121,19 @@ def test_a_program_runs_in_it_and_its_status_is_the_programs(kept):
     assert (ran.out, ran.status) == ("two words\n", 7), ran
 
 
+def test_while_it_runs_ssh_knows_it_by_its_name_from_a_file_that_stays_at_its_place(kept, scratch):
+    """For the user's ~/.ssh/config, and programs that read it (VS Code)."""
+    if not Path("/usr/bin/ssh").exists():
+        pytest.skip("ssh is not installed")
+    own = written(scratch / "config", f"Include {kept.data}/barcuda/vms/*/ssh\n")
+    kept.start("one", "--port", "2345")
+    asked = run("/usr/bin/ssh", "-G", "-F", own, "one")
+    known = dict(line.split(" ", 1) for line in asked.out.splitlines())
+    assert (known["hostname"], known["port"], known["user"], known["identityfile"]) == ("127.0.0.1", "2345", "cuda", f"{kept.run_folder()}/key"), asked
+    kept.succeeds("stop", "one")
+    assert "\nport 22\n" in run("/usr/bin/ssh", "-G", "-F", own, "one").out, "a VM that does not run is still known"
+
+
 def test_stopped_nothing_runs_and_the_disk_stays_and_the_next_start_goes_on_with_it(kept):
     kept.start()
     process, folder = kept.process(), kept.run_folder()
