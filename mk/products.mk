@@ -10,10 +10,11 @@ names := $(patsubst %,$(lib)/barcuda-libraries/%,libcublas.so.13 libcublas.so.12
 
 loader := $(patsubst %,$(lib)/barcuda-loader/%,libcuda.so.1 libcuda.so libnvidia-ml.so.1 libcudart.so.13 libcudart.so.12 libcudart.so.11.0)
 
+soft := $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10 libnvidia-ml.so.1 $(if $(LLVM_CONFIG),libbarcuda-ptx.so))
 products := $(bin)/barcuda-bridge $(bin)/barcuda-exporter $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1 $(links) $(absent) $(loader) $(names) \
-            $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10 libnvidia-ml.so.1 $(if $(LLVM_CONFIG),libbarcuda-ptx.so))
+            $(soft)
 all: headers $(products)
-$(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1: $(if $(SANITIZE),,$(B)/glibc-$(glibc)/libc.so)
+$(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1 $(soft): $(if $(SANITIZE),,$(B)/glibc-$(glibc)/libc.so)
 
 # What the library itself calls by the names of functions that it serves for programs goes to the functions behind them. And nothing is
 # looked up at a first call, which may be one under a lock: guest-allocator/heap/next.h.
@@ -59,18 +60,18 @@ $(names): $(lib)/libbarcuda.so guest-allocator/exports/library_names.sh
 	@$(CC) -shared -nostdlib -o $@ $(B)/$(@F).s -Wl,-soname,$(@F) -Wl,--version-script=$(B)/$(@F).map -Wl,-z,defs $<
 
 $(lib)/barcuda-soft/libcuda.so.1: $(call archive_files,soft-driver soft-engine) soft-gpu/driver/exports.map
-	$(call library,$(soname) $(exported),$(filter %.a,$^),$(link) $(gcc_inside) -lzstd -llz4)
+	$(call library,$(soname) $(exported),$(filter %.a,$^),$(old_glibc) $(link) $(gcc_inside) -l:libzstd.a -llz4)
 
 # What compiles its kernels, opened when it is wanted: a process of a real GPU's never has LLVM in it. It names no library of LLVM, so that one
 # build serves every release of a distribution: soft-gpu/ptx/native.cc opens the one that is there.
 $(lib)/barcuda-soft/libbarcuda-ptx.so: private defs :=
 $(lib)/barcuda-soft/libbarcuda-ptx.so: $(B)/soft-compiler.a
-	$(call library,,$^,$(link))
+	$(call library,,$(filter %.a,$^),$(old_glibc) $(link) $(hidden_gcc))
 
 # The software GPU's NVML asks its driver, which lies beside it, whatever LD_LIBRARY_PATH says.
 beside := -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags
 $(lib)/barcuda-soft/libnvidia-ml.so.1: $(B)/soft-nvml.a $(lib)/barcuda-soft/libcuda.so.1
-	$(call library,$(soname),$<,$(lib)/barcuda-soft/libcuda.so.1 $(beside) $(link) $(hidden_gcc))
+	$(call library,$(soname),$<,$(lib)/barcuda-soft/libcuda.so.1 $(beside) $(old_glibc) $(link) $(hidden_gcc))
 
 # The software GPU's cuBLAS, over the system's CBLAS, and its cuRAND, over NVIDIA's: which has that soname, so ours has none. The
 # driver that they need is there before they are opened.
@@ -79,7 +80,7 @@ $(lib)/barcuda-soft/libcublas.so.13: $(B)/soft-blas.a
 $(lib)/barcuda-soft/libcurand.so.10: with := -ldl
 $(lib)/barcuda-soft/libcurand.so.10: $(B)/soft-random.a
 $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10: $(lib)/barcuda-soft/libcuda.so.1
-	$(call library,,$(filter %.a,$^),$(lib)/barcuda-soft/libcuda.so.1 $(with) $(link) $(hidden_gcc))
+	$(call library,,$(filter %.a,$^),$(lib)/barcuda-soft/libcuda.so.1 $(with) $(old_glibc) $(link) $(hidden_gcc))
 
 $(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(call archive_files,$(host) base-cli shm-device base)
 	$(call program,$(host_libraries))

@@ -45,7 +45,7 @@ defs := $(if $(and $(SANITIZE),$(clang)),,-Wl$(comma)-z$(comma)defs)
 # What the command line or the environment names comes last: it adds to the project's own flags, and wins.
 compile = $(cppflags) $(cxxflags) $(CPPFLAGS) $(CXXFLAGS)
 link = $(ldflags) $(LDFLAGS)
-host_libraries := -lzstd -llz4 -lsystemd -lseccomp -ldl
+host_libraries := -l:libzstd.a -llz4 -lsystemd -lseccomp -ldl
 # GCC's own are a part of each library: what programs bring is another's.
 gcc_inside := $(if $(SANITIZE),,-static-libstdc++) -static-libgcc
 hidden_gcc := $(gcc_inside) -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a
