@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recipes for other programs, in packaging: Proxmox's hook script starts and stops the unit of its VM; Ansible reads its role, which names packages and
-options that there are; and so does the recipe of the container images."""
+options that there are; and so do the recipe of the container images and cloud-init's user-data."""
 import os
 import re
 
@@ -57,3 +57,29 @@ def test_the_container_images_are_made_of_packages_that_there_are():
     recipe = (TOP / "packaging/container/Containerfile").read_text()
     assert set(re.findall(r"(barcuda-\w+)_\*\.deb", recipe)) <= PACKAGES
     assert re.findall(r"^FROM .* AS (\w+)$", recipe, re.M) == ["host", "guest"]
+
+
+def user_data():
+    yaml = pytest.importorskip("yaml", reason="python3-yaml is not installed")
+    text = (TOP / "packaging/cloud-init/user-data").read_text()
+    assert text.startswith("#cloud-config\n")
+    return yaml.safe_load(text)
+
+
+def test_cloud_inits_user_data_has_the_commands_of_the_page_in_their_order():
+    """docs/install.md: those of the repository, then a guest's."""
+    page = (TOP / "docs/install.md").read_text()
+    commands = [re.sub(r"apt-get (install|update)(?: -y)?", r"apt \1", command) for command in user_data()["runcmd"]]
+    commands = [re.sub(r"echo (\".*\") > (.*)", r"echo \1 | sudo tee \2", command) for command in commands]
+    for command in commands:
+        if command.startswith(("systemctl daemon-reexec", "apt install")):  # the page's packages are files
+            continue
+        assert f"sudo {command}" in page or command in page, command
+    assert [command for command in commands if command.startswith("apt install")] == ["apt install --no-install-recommends barcuda-guest"]
+    assert "barcuda-guest" in PACKAGES
+
+
+def test_cloud_init_knows_each_part_of_the_user_data():
+    need("cloud-init")
+    ran = run("cloud-init", "schema", "--config-file", TOP / "packaging/cloud-init/user-data")
+    assert ran.status == 0, ran
