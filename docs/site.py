@@ -7,7 +7,7 @@ from pathlib import Path
 
 # Behind README's first paragraph: what a reader may want, and the page.
 BUTTONS = {"Install": "docs/install.md", "VMs": "docs/using-your-own-vm.md", "Containers": "docs/containers.md", "CUDA in a guest": "docs/cuda-users.md",
-           "Figures": "docs/performance.md", "Something is wrong": "docs/troubleshooting.md"}
+           "Recipes": "docs/recipes.md", "Figures": "docs/performance.md", "Something is wrong": "docs/troubleshooting.md"}
 
 
 def on_config(config):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// condition.cc: pthread_cond_clockwait, which glibc has since 2.30 (stubs.py): libstdc++ waits by it for a moment of the monotonic clock. Before,
-// a condition waited by the clock that it was made with, which is the real-time clock. So did libstdc++ then, and it still looks at the monotonic
-// clock afterwards.
+// condition.cc: pthread_cond_clockwait, which glibc has since 2.30 (stubs.py). libstdc++ calls it to wait for a moment
+// of the monotonic clock. Older glibcs wait by the clock that a condition was made with, which is the real-time clock:
+// so did libstdc++ then, and it still looks at the monotonic clock afterwards.
 #include <pthread.h>
 
 #include <ctime>

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <regex>
 
 #include "base/cli/installation.h"
 #include "base/cli/names.h"
@@ -31,9 +32,16 @@ std::vector<std::string> nodes() {
     return all;
 }
 
-// Prints a CDI specification (Container Device Interface) of these VMs' bridges, or of this guest's devices. `region`:
-// the region's file, if it is not /dev/shm/barcuda-NAME; only with one VM.
-int cdi(const std::vector<std::string>& vms, const std::string& region) {
+// What is no VENDOR/CLASS as CDI has it (SPEC.md, "kind"): its complaint, for the command line.
+std::string check_kind(const std::string& kind) {
+    static const std::regex form("[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?");
+    if (kind.size() <= 126 && std::regex_match(kind, form)) return {};
+    return fmt::format("{} is no kind of device: VENDOR/CLASS, such as nvidia.com/gpu", kind);
+}
+
+// Prints a CDI specification (Container Device Interface) of these VMs' bridges, or of this guest's devices, as devices
+// of that kind. `region`: the region's file, if it is not /dev/shm/barcuda-NAME; only with one VM.
+int cdi(const std::vector<std::string>& vms, const std::string& region, const std::string& kind) {
     if (vms.size() != 1 && !region.empty())
         return complain("cdi", "--region needs the name of exactly one bridge", wrong_usage);
     const Installation here = installation();
@@ -53,13 +61,14 @@ int cdi(const std::vector<std::string>& vms, const std::string& region) {
         for (const std::string& node : nodes()) devices[next()] = container::node(node);
     if (vms.empty() && fs::exists(door::usual_path)) devices[next()] = container::region(door::usual_path);
     if (devices.empty()) return complain("cdi", "no GPU of a VM here: name bridges, as in `barcuda cdi vm1`");
-    fmt::print("{}\n", container::specification(devices, container::library(here)).dump(2));
+    if (devices.size() == 1) devices["all"] = devices.begin()->second;  // as NVIDIA's tool names them
+    fmt::print("{}\n", container::specification(devices, container::library(here), kind).dump(2));
     return 0;
 }
 
 struct CdiOptions {
     std::vector<std::string> bridges;
-    std::string region;
+    std::string region, kind = container::kind;
 };
 
 }  // namespace
@@ -68,11 +77,17 @@ void add_cdi(App& app) {
     const auto options = std::make_shared<CdiOptions>();
     const Command command =
         app.add("cdi", "for containers: a CDI specification of this guest's GPUs, or of bridges of this host",
-                [options] { return cdi(options->bridges, options->region); });
+                [options] { return cdi(options->bridges, options->region, options->kind); });
     command
         .add_option("NAME", options->bridges, "of bridges, as in barcuda-bridge@NAME (default: this guest's devices)")
         .check(check_name);
     command.add_option("--region", options->region, "the bridge's file (default: /dev/shm/barcuda-NAME)");
+    command
+        .add_option("--as", options->kind,
+                    fmt::format("VENDOR/CLASS of the devices' names (default: {}); nvidia.com/gpu for what is written "
+                                "for NVIDIA's",
+                                container::kind))
+        .check(check_kind);
 }
 
 }  // namespace barcuda

@@ -39,10 +39,10 @@ Edits node(const std::string& path) { return {{}, {}, {path}}; }
 
 std::string usual_region(const std::string& vm) { return "/dev/shm/barcuda-" + vm; }
 
-json specification(const std::map<std::string, Edits>& devices, const Edits& all) {
+json specification(const std::map<std::string, Edits>& devices, const Edits& all, const std::string& of_kind) {
     json each = json::array();
     for (const auto& [name, edits] : devices) each.push_back({{"name", name}, {"containerEdits", in_cdi(edits)}});
-    return {{"cdiVersion", "0.5.0"}, {"kind", kind}, {"devices", each}, {"containerEdits", in_cdi(all)}};
+    return {{"cdiVersion", "0.5.0"}, {"kind", of_kind}, {"devices", each}, {"containerEdits", in_cdi(all)}};
 }
 
 }  // namespace barcuda::container

@@ -32,7 +32,8 @@ Edits region(const std::string& file);            // of a bridge on this host
 Edits node(const std::string& path);              // the module's device, in a guest
 std::string usual_region(const std::string& vm);  // of the unit barcuda-bridge@VM
 
-// A specification, as in /etc/cdi.
-nlohmann::json specification(const std::map<std::string, Edits>& devices, const Edits& all);
+// A specification, as in /etc/cdi. `of_kind`: VENDOR/CLASS, the first part of the devices' names.
+nlohmann::json specification(const std::map<std::string, Edits>& devices, const Edits& all,
+                             const std::string& of_kind = kind);
 
 }  // namespace barcuda::container

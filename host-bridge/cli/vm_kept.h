@@ -34,8 +34,8 @@ class KeptVm {
     // The guest's packages, so that later starts need no other folder. Changes `packages` to the copies.
     Failure keep_packages(Words& packages) const;
     std::string packages() const { return folder_ + "/packages"; }
-    // What `ssh` and `stop` need: the process, and the folder with the configuration of ssh. `ssh`: a configuration that
-    // has the VM under its name, for the user's own to include while the VM runs.
+    // What `ssh` and `stop` need: the process, and the folder with the configuration of ssh. `ssh`: a configuration
+    // that has the VM under its name, for the user's own to include while the VM runs.
     void record(const std::string& folder, const std::string& ssh) const;
     pid_t process() const;
     std::string run_folder() const;

@@ -30,7 +30,7 @@ for f in words_of:
             members.setdefault(name, set()).update(words_of[f])
 KNOWN = r"(?:cc|h|c|cu|sh|py|md|map|svg|json|conf|rules|S|txt)"
 
-# glibc's, PyTorch's and CuPy's, the kernel's, PTX's, udevadm's, mokutil's, virt-install's, Slurm's, Kubernetes' resources, systemd-tmpfiles', a profiler's and a debugger's; what is short for a name; what is no name.
+# Jupyter's, sshd's, glibc's, PyTorch's and CuPy's, the kernel's, PTX's, udevadm's, mokutil's, virt-install's, Slurm's, Kubernetes' resources, systemd-tmpfiles', a profiler's and a debugger's; what is short for a name; what is no name.
 foreign = set("""
 pidfd_getfd RTLD_DEEPBIND
 malloc_trim mallinfo malloc_info
@@ -41,6 +41,7 @@ barcuda.dev/gpu barcuda.dev/vm
 --gres --gres=barcuda:1 ConstrainDevices
 --reload --create --import --shmem
 nsys --args
+--no-browser --execute --inplace sshd_config
 Unregister _7 _17 _19
 manager
 """.split())

@@ -81,6 +81,18 @@ def test_a_container_with_the_device_has_the_bridges(podman):
     podman.region.wait_for_log("channel 0: client admitted")
 
 
+def test_a_container_gets_it_by_the_name_of_nvidias(podman):
+    Path("/etc/cdi/nvidia.json").write_text(succeed(BARCUDA, "cdi", "vm1", "--region", podman.region.path, "--as", "nvidia.com/gpu"))
+    ran = podman.run("/programs/vector_add", device="nvidia.com/gpu=all")
+    assert ran.status == 0 and re.search("^PASSED", ran.out, re.M), ran
+
+
+@pytest.mark.parametrize("kind", ["nvidia.com", "nvidia.com/", "/gpu", "nvidia.com/gpu=all", "nvidia.com/g pu", "../gpu"])
+def test_what_is_no_kind_of_device_is_refused(kind):
+    ran = run(BARCUDA, "cdi", "vm1", "--as", kind)
+    assert ran.status == 2 and f"{kind} is no kind of device" in ran.err, ran
+
+
 def test_three_containers_share_it(podman):
     programs = [Program(podman.region.folder, f"container{i}", podman.contained("/programs/host_memory", device=DEVICE_NAME)) for i in range(3)]
     podman.region.programs += programs
