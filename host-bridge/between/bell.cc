@@ -25,6 +25,7 @@ bool Bell::sleep(std::uint32_t seen, std::uint64_t nanoseconds) const {
 }
 
 bool Bell::kicked() const {
+    if (!channel_) return false;
     const std::uint32_t bell = observe(channel_.client().bell);
     return (bell == BARCUDA_BELL_FUTEX && fences_) || (bell == BARCUDA_BELL_DOORBELL && doorbell_ >= 0);
 }

@@ -47,6 +47,12 @@ TEST_F(Bells, AClientThatKicksWithoutEndAndBringsNothingIsLookedAfterNowAndThen)
     liar.join();
     EXPECT_GE(took, 30 * 2.0);
 }
+TEST(Bell, WithoutAChannelHearsAndWakesNobody) {
+    const Bell none;
+    EXPECT_FALSE(none.kicked());
+    EXPECT_FALSE(none.is_awaited());
+    none.wake();
+}
 TEST_F(Bells, AClientWithABellThatDoesNotExistIsPolled) {
     channel.client().bell = 0xdeadbeef;
     EXPECT_GE(sleeps(4), 4 * 5.0);
