@@ -40,12 +40,14 @@ buildable = $(if $(toolkit),$(1),$(filter $(without_toolkit),$(1)))
 # Six files of such a folder are compiled as one source, which reads their headers once: a third of the time of a first build. Alone are
 # those that have flags of their own, or names of another file, and what tests link by itself. Without precompiled headers, or with ccache,
 # each file is compiled alone: that finds forgotten includes, and serves those who change one file at a time.
-joined_folders := $(if $(PRECOMPILED),guest-allocator/driver guest-allocator/driver/managed/mechanism guest-allocator/runtime host-bridge/bridge \
-    host-bridge/cage host-bridge/worker host-bridge/worker/bodies host-bridge/worker/session soft-gpu/compiler soft-gpu/driver \
-    soft-gpu/driver/calls)
+joined_folders := $(if $(PRECOMPILED),base/cli guest-allocator/client guest-allocator/driver guest-allocator/driver/managed/mechanism \
+    guest-allocator/runtime host-bridge/between host-bridge/bridge host-bridge/cage host-bridge/cli host-bridge/suspended host-bridge/watch \
+    host-bridge/worker host-bridge/worker/births host-bridge/worker/bodies host-bridge/worker/memory host-bridge/worker/session \
+    soft-gpu/compiler soft-gpu/driver soft-gpu/driver/calls)
 apart_from_others := $(patsubst %,guest-allocator/driver/%.cc,context descriptor host_function names older tensor_map) guest-allocator/runtime/per_thread.cc \
     $(patsubst %,guest-allocator/runtime/%.cc,static_runtime texture unsupported) \
-    $(patsubst %,host-bridge/bridge/%.cc,client doorbell kept numbers upgrade_desk visitor) host-bridge/cage/namespaces.cc \
+    $(patsubst %,host-bridge/bridge/%.cc,client doorbell kept numbers upgrade_desk visitor) host-bridge/between/keeping.cc \
+    host-bridge/cage/namespaces.cc host-bridge/cli/container.cc \
     host-bridge/worker/execute.cc host-bridge/worker/execute_captured.cc soft-gpu/driver/entry_points.cc soft-gpu/driver/shareable.cc
 define joined_source
 sources_$(1) := $(2)

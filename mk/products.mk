@@ -85,7 +85,7 @@ $(lib)/barcuda-soft/libcublas.so.13 $(lib)/barcuda-soft/libcurand.so.10: $(lib)/
 $(bin)/barcuda-bridge: $(B)/host-bridge/main.o $(call archive_files,$(host) base-cli shm-device base)
 	$(call program,$(host_libraries))
 
-$(bin)/barcuda: $(patsubst %.cc,$(B)/%.o,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,guest-commands guest-pmem host-watch host-cage host-suspended host-between base-cli shm-device base)
+$(bin)/barcuda: $(call objects,$(wildcard host-bridge/cli/*.cc)) $(call archive_files,guest-commands guest-pmem host-watch host-cage host-suspended host-between base-cli shm-device base)
 	$(call program,$(if $(SANITIZE),,$(old_glibc) $(gcc_inside)) $(carried_libraries) -ldl)
 
 $(bin)/barcuda-exporter: $(B)/host-bridge/exporter/main.o $(call archive_files,host-watch host-between base-cli shm-device base)

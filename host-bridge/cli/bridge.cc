@@ -33,8 +33,6 @@ namespace {
 
 using parts::Words;
 
-int complain(const std::string& what) { return barcuda::complain("bridge", what); }
-
 std::string unit(const std::string& name) { return "barcuda-bridge@" + name; }
 
 // Would systemd run this bridge? Its unit may lie in any of systemd's folders.
@@ -46,13 +44,13 @@ bool has_unit(const std::string& name) {
 // The bridge goes on when this process ends. `words`: its command line. Its log goes on after the earlier ones.
 int start_in_background(const std::string& name, const Words& words) {
     const std::filesystem::path folder = user_folder(UserFolder::state);
-    if (folder.empty()) return complain(no_user_folder(UserFolder::state, "for the log").text());
+    if (folder.empty()) return complain("bridge", no_user_folder(UserFolder::state, "for the log").text());
     const std::filesystem::path path = folder / (name + ".log");
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     const File log(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     const File none(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (!log || !none) return complain(fmt::format("{}: {}", path.string(), strerror(errno)));
+    if (!log || !none) return complain("bridge", fmt::format("{}: {}", path.string(), strerror(errno)));
     const off_t before = lseek(log.fd(), 0, SEEK_END);
     const StartedBridge bridge = start_until_ready("bridge", words, [&](Words&) {
         setsid();
@@ -60,7 +58,8 @@ int start_in_background(const std::string& name, const Words& words) {
         for (const int output : {STDOUT_FILENO, STDERR_FILENO}) dup2(log.fd(), output);
     });
     if (bridge.pid < 0)
-        return complain(fmt::format("{} did not start:\n{}", name, parts::last_lines(path.string(), 5, before)));
+        return complain("bridge",
+                        fmt::format("{} did not start:\n{}", name, parts::last_lines(path.string(), 5, before)));
     fmt::print("{} serves {}; its log: {}\n", name, container::usual_region(name), path.string());
     return 0;
 }
@@ -72,10 +71,11 @@ struct NamedBridge {
 
 int start(const NamedBridge& o) {
     const Installation here = installation();
-    if (access(here.bridge.c_str(), X_OK) != 0) return complain(bridge_is_missing(here));
+    if (access(here.bridge.c_str(), X_OK) != 0) return complain("bridge", bridge_is_missing(here));
     if (has_unit(o.name)) {
         if (!o.options.empty())
             return complain(
+                "bridge",
                 fmt::format("{} is a unit of systemd: its options are in /etc/barcuda/{}.conf (`barcuda-bridge "
                             "--print-config` prints them all)",
                             unit(o.name), o.name));
@@ -107,9 +107,9 @@ int stop(const std::string& name) {
         return parts::call({"systemctl", "stop", unit(name)});
     const watch::View view = watch::look(false);
     const watch::Bridge* one = nullptr;
-    if (const Failure e = find(name, view, one)) return complain(e.text());
+    if (const Failure e = find(name, view, one)) return complain("bridge", e.text());
     const File process(static_cast<int>(syscall(SYS_pidfd_open, one->pid, 0)));
-    if (kill(one->pid, SIGTERM) != 0) return complain(fmt::format("{}: {}", name, strerror(errno)));
+    if (kill(one->pid, SIGTERM) != 0) return complain("bridge", fmt::format("{}: {}", name, strerror(errno)));
     pollfd ended = {process.fd(), POLLIN, 0};
     while (process && poll(&ended, 1, -1) < 0 && errno == EINTR) {}
     return 0;

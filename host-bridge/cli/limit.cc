@@ -30,8 +30,6 @@ struct LimitCommand {
     bool json = false;
 };
 
-int complain(const std::string& what) { return barcuda::complain("limit", what); }
-
 // Reads a number with a unit, or "none", which the bridge receives as 0. Returns an error, or nothing. A typed 0 is an
 // error, because the operator would mean the opposite of what it means to the bridge.
 std::string read(const std::string& value, std::uint64_t& number) {
@@ -179,9 +177,9 @@ int limit(const LimitCommand& command) {
         request.client = command.channel ? *command.channel : *command.client;
     }
     for (const std::string& word : command.changes)
-        if (const Failure e = parse(word, of_one, request)) return complain(e.text());
+        if (const Failure e = parse(word, of_one, request)) return complain("limit", e.text());
     const auto reply = std::make_unique<LimitReply>();
-    if (const Failure e = ask_region(command.region, request, *reply)) return complain(e.text());
+    if (const Failure e = ask_region(command.region, request, *reply)) return complain("limit", e.text());
     if (of_one && request.whose == LimitRequest::nobodys) {
         const auto others = std::remove_if(reply->rows, reply->rows + reply->count, [&](const LimitRow& row) {
             return command.channel
@@ -189,7 +187,7 @@ int limit(const LimitCommand& command) {
                        : row.pid != *command.client && row.worker != static_cast<std::int32_t>(*command.client);
         });
         reply->count = static_cast<std::uint32_t>(others - reply->rows);
-        if (reply->count == 0) return complain("there is no such client");
+        if (reply->count == 0) return complain("limit", "there is no such client");
     }
     if (!command.changes.empty() && !command.json) return 0;
     command.json ? print_json(*reply) : print_table(*reply);

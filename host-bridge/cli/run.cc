@@ -26,8 +26,6 @@ void pass_on(int signal) {
     if (running_program > 0) kill(running_program, signal);
 }
 
-int complain(const std::string& what) { return barcuda::complain("run", what, cannot_run); }
-
 }  // namespace
 
 void add_options(Command command, RunOptions& options) {
@@ -47,10 +45,11 @@ void add_run(App& app) {
 
 int run(const RunOptions& o) {
     const Installation here = installation();
-    if (const std::string lacks = check(here); !lacks.empty()) return complain(lacks);
-    if (access(here.bridge.c_str(), X_OK) != 0) return complain(bridge_is_missing(here));
+    if (const std::string lacks = check(here); !lacks.empty()) return complain("run", lacks, cannot_run);
+    if (access(here.bridge.c_str(), X_OK) != 0) return complain("run", bridge_is_missing(here), cannot_run);
     const OwnFolder folder("run");
-    if (!folder) return complain(fmt::format("cannot make a folder in /dev/shm: {}", strerror(errno)));
+    if (!folder)
+        return complain("run", fmt::format("cannot make a folder in /dev/shm: {}", strerror(errno)), cannot_run);
     const std::string region = folder.path() + "/region";
 
     bool soft = false;

@@ -226,8 +226,8 @@ bool is_meant(const std::string& ids, unsigned index, const NvmlLibrary& nvml, D
 // Exit statuses of nvidia-smi, which its scripts know.
 enum : int { not_found_here = 6, no_driver = 9 };
 
-int complain(const std::string& what, int status) {
-    if (!is_nvidia_smi()) return barcuda::complain("smi", what, status == no_driver ? 1 : status);
+int say_failure(const std::string& what, int status) {
+    if (!is_nvidia_smi()) return complain("smi", what, status == no_driver ? 1 : status);
     fmt::print("{}\n", what);  // it says so on standard output
     return status;
 }
@@ -266,12 +266,12 @@ Failure print(const SmiOptions& c, const OpenNvml& o, const smi::Csv& csv, bool 
 int print_until_killed(const SmiOptions& c, const OpenNvml& o, bool of_guest) {
     smi::Csv csv;
     if (!c.query_gpu.empty() || !c.query_processes.empty())
-        if (const Failure e = parse_format(c.format, csv)) return complain(e.text(), wrong_usage);
+        if (const Failure e = parse_format(c.format, csv)) return say_failure(e.text(), wrong_usage);
     if (!c.file.empty() && !freopen(c.file.c_str(), "w", stdout))
-        return complain(fmt::format("cannot write {}: {}", c.file, strerror(errno)), 1);
+        return say_failure(fmt::format("cannot write {}: {}", c.file, strerror(errno)), 1);
     const auto pause = std::chrono::duration<double>(c.loop + c.loop_ms / 1000);
     for (;;) {
-        if (const Failure e = print(c, o, csv, of_guest)) return complain(e.text(), wrong_usage);
+        if (const Failure e = print(c, o, csv, of_guest)) return say_failure(e.text(), wrong_usage);
         fflush(stdout);
         if (pause.count() <= 0) return 0;
         csv.header = false;
@@ -292,13 +292,13 @@ int show(const SmiOptions& c) {
     if (!of_guest) {
         const DeviceChoice choice = choose_device(c.device.empty() ? "cuda" : c.device);
         if (!choice.error.empty())
-            return complain((c.device.empty() ? no_region.text + std::string("; ") : "") + choice.error, no_driver);
+            return say_failure((c.device.empty() ? no_region.text + std::string("; ") : "") + choice.error, no_driver);
         path = nvml_of(choice.library);
         unsetenv("CUDA_VISIBLE_DEVICES");
     }
     const NvmlLibrary nvml(path);
     if (!nvml)
-        return complain(fmt::format("{}{}", dlerror(), of_guest ? ": run make, or make install" : ""), no_driver);
+        return say_failure(fmt::format("{}{}", dlerror(), of_guest ? ": run make, or make install" : ""), no_driver);
     const auto reason = [&](nvml::Status status) -> std::string {
         if (auto* f = nvml.symbol<const char*()>("barcuda_nvml_reason")) return f();
         auto* f = nvml.symbol<const char*(nvml::Status)>("nvmlErrorString");
@@ -307,10 +307,10 @@ int show(const SmiOptions& c) {
     auto* init = nvml.symbol<nvml::Status()>("nvmlInit_v2");
     auto* count_them = nvml.symbol<nvml::Status(unsigned*)>("nvmlDeviceGetCount_v2");
     auto* handle = nvml.symbol<nvml::Status(unsigned, Device*)>("nvmlDeviceGetHandleByIndex_v2");
-    if (!init || !count_them || !handle) return complain(path + " is too old", no_driver);
+    if (!init || !count_them || !handle) return say_failure(path + " is too old", no_driver);
     OpenNvml o = {nvml, "", 0, {}, 0};
-    if (const nvml::Status s = init(); s != success) return complain(reason(s), no_driver);
-    if (const nvml::Status s = count_them(&o.count); s != success) return complain(reason(s), no_driver);
+    if (const nvml::Status s = init(); s != success) return say_failure(reason(s), no_driver);
+    if (const nvml::Status s = count_them(&o.count); s != success) return say_failure(reason(s), no_driver);
     o.driver = nvml.text<Question::nvmlSystemGetDriverVersion>();
     o.cuda = nvml.get<Question::nvmlSystemGetCudaDriverVersion_v2, int>().value_or(0);
     if (c.versions) {
@@ -319,7 +319,7 @@ int show(const SmiOptions& c) {
     }
     for (unsigned i = 0; i < o.count; ++i)
         if (Device d = nullptr; handle(i, &d) == success && is_meant(c.id, i, nvml, d)) o.devices.emplace_back(i, d);
-    if (o.devices.empty() && !c.id.empty()) return complain("No devices were found", not_found_here);
+    if (o.devices.empty() && !c.id.empty()) return say_failure("No devices were found", not_found_here);
     return print_until_killed(c, o, of_guest);
 }
 

@@ -39,7 +39,6 @@ namespace {
 using namespace parts;
 using Clock = std::chrono::steady_clock;
 
-int complain(const std::string& what) { return barcuda::complain("vm", what, cannot_run); }
 void tell(const std::string& what) { fmt::print(stderr, "barcuda vm: {}\n", what); }
 
 // Uses KVM only if the processor has virtualization: otherwise /dev/kvm may open and not work.
@@ -214,15 +213,16 @@ void stay(pid_t qemu) {
 // `ready`: is called when programs can run. `lost`: why the disk may lack what the guest has written.
 int serve_vm(const VmOptions& c, const Machine& m, const std::function<void()>& ready, Failure& lost) {
     int said[2];
-    if (pipe(said) != 0) return complain(strerror(errno));
+    if (pipe(said) != 0) return complain("vm", strerror(errno), cannot_run);
     fcntl(said[0], F_SETFD, FD_CLOEXEC);
     const pid_t qemu = start(qemu_words(c, m, fmt::format("/dev/fd/{}", said[1])), m.folder + "/qemu", true);
     close(said[1]);
-    if (qemu < 0) return complain(strerror(errno));
+    if (qemu < 0) return complain("vm", strerror(errno), cannot_run);
     const Failure why = await(said[0], c, m);
     int status = cannot_run;
-    if (why) status = caught() ? 128 + caught() : complain(why.text());
-    else if (!c.put.empty() && call(put_words(c, m)) != 0) complain("cannot copy the files of --put into the guest");
+    if (why) status = caught() ? 128 + caught() : complain("vm", why.text(), cannot_run);
+    else if (!c.put.empty() && call(put_words(c, m)) != 0)
+        complain("vm", "cannot copy the files of --put into the guest", cannot_run);
     else if (c.detach) {
         ready();
         stay(qemu);
@@ -249,27 +249,27 @@ int run_vm(const VmOptions& c, const std::function<void()>& detach) {
     m.kvm = has_kvm();
     Seed seed = {c.user, "", {}, c.module};
     const bool goes_on = !c.name.empty() && !c.dry_run && KeptVm(c.name).has_disk();
-    if (const Failure e = wrong(c, goes_on)) return complain(e.text());
+    if (const Failure e = wrong(c, goes_on)) return complain("vm", e.text(), cannot_run);
     catch_signals();
     std::optional<KeptVm> kept;
     if (!c.name.empty() && !c.dry_run)
-        if (const Failure e = kept.emplace(c.name).take()) return complain(e.text());
-    if (const Failure e = look_at_region(c, m.device)) return complain(e.text());
+        if (const Failure e = kept.emplace(c.name).take()) return complain("vm", e.text(), cannot_run);
+    if (const Failure e = look_at_region(c, m.device)) return complain("vm", e.text(), cannot_run);
     if (!c.image.empty())
-        if (const Failure e = image_disk(c.image, m.disk)) return complain(e.text());
+        if (const Failure e = image_disk(c.image, m.disk)) return complain("vm", e.text(), cannot_run);
     if (const Failure e = find_packages(c, kept ? kept->packages() : "", seed.packages); e && !c.dry_run)
-        return complain(e.text());
+        return complain("vm", e.text(), cannot_run);
     if (c.image.empty() && !goes_on)
         if (const Failure e = debian_disk(c.release(), c.dry_run, m.disk))
-            return caught() ? 128 + caught() : complain(e.text());
+            return caught() ? 128 + caught() : complain("vm", e.text(), cannot_run);
     if (kept) {
-        if (const Failure e = kept->keep(m.disk)) return complain(e.text());
-        if (const Failure e = kept->keep_packages(seed.packages)) return complain(e.text());
+        if (const Failure e = kept->keep(m.disk)) return complain("vm", e.text(), cannot_run);
+        if (const Failure e = kept->keep_packages(seed.packages)) return complain("vm", e.text(), cannot_run);
     }
 
     std::optional<OwnFolder> folder;
     if (!c.dry_run && !folder.emplace("vm"))
-        return complain(fmt::format("cannot make a folder in /dev/shm: {}", strerror(errno)));
+        return complain("vm", fmt::format("cannot make a folder in /dev/shm: {}", strerror(errno)), cannot_run);
     m.folder = folder ? folder->path() : "/dev/shm/barcuda-vm-XXXXXX";
     m.port = c.port ? c.port : free_port();
     m.device.region = c.region.empty() ? m.folder + "/region" : c.region;
@@ -288,11 +288,12 @@ int run_vm(const VmOptions& c, const std::function<void()>& detach) {
         return 0;
     }
 
-    if (const int status = call(key_words(m)); status != 0) return complain("ssh-keygen has made no key");
+    if (const int status = call(key_words(m)); status != 0)
+        return complain("vm", "ssh-keygen has made no key", cannot_run);
     std::ifstream key(m.folder + "/key.pub");
     std::getline(key, seed.key);
     std::ofstream(m.folder + "/ssh") << ssh_configuration("vm", c, m);
-    if (const Failure e = make_seed(m.folder + "/seed", seed)) return complain(e.text());
+    if (const Failure e = make_seed(m.folder + "/seed", seed)) return complain("vm", e.text(), cannot_run);
     bool soft = false;
     OwnBridge own;
     if (c.region.empty() && (own = start_bridge("vm", bridge, false, soft)).pid < 0) return cannot_run;
@@ -330,13 +331,13 @@ void pass_on(std::ifstream& file) {
 // that it starts say goes to a log, and from there to this one's terminal.
 int run_detached(const VmOptions& c) {
     const KeptVm kept(c.name);
-    if (kept.runs()) return complain(kept.runs_already());
-    if (const Failure e = kept.make()) return complain(e.text());
+    if (kept.runs()) return complain("vm", kept.runs_already(), cannot_run);
+    if (const Failure e = kept.make()) return complain("vm", e.text(), cannot_run);
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return complain(strerror(errno));
+    if (pipe2(ends, O_CLOEXEC) != 0) return complain("vm", strerror(errno), cannot_run);
     const File log(open(kept.log().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
     const File none(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (!log || !none) return complain(fmt::format("{}: {}", kept.log(), strerror(errno)));
+    if (!log || !none) return complain("vm", fmt::format("{}: {}", kept.log(), strerror(errno)), cannot_run);
     const pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
@@ -349,7 +350,7 @@ int run_detached(const VmOptions& c) {
         }));
     }
     close(ends[1]);
-    if (child < 0) return complain(strerror(errno));
+    if (child < 0) return complain("vm", strerror(errno), cannot_run);
     catch_signals();
     std::ifstream said(kept.log());
     for (;;) {
@@ -372,11 +373,12 @@ int run_detached(const VmOptions& c) {
 
 int vm(const VmOptions& c) {
     if (!c.name.empty())
-        if (const Failure e = KeptVm::check_name(c.name)) return complain("--name: " + e.text());
+        if (const Failure e = KeptVm::check_name(c.name)) return complain("vm", "--name: " + e.text(), cannot_run);
     if (!c.detach || c.dry_run) return run_vm(c, [] {});
-    if (c.name.empty()) return complain("--detach needs --name, by which `barcuda vm ssh` and `stop` find the VM");
+    if (c.name.empty())
+        return complain("vm", "--detach needs --name, by which `barcuda vm ssh` and `stop` find the VM", cannot_run);
     if (!c.program.empty())
-        return complain("--detach runs no program: start the VM, then `barcuda vm ssh NAME PROGRAM`");
+        return complain("vm", "--detach runs no program: start the VM, then `barcuda vm ssh NAME PROGRAM`", cannot_run);
     return run_detached(c);
 }
 

@@ -18,8 +18,6 @@ namespace {
 
 using namespace parts;
 
-int complain(const std::string& what) { return barcuda::complain("vm", what, cannot_run); }
-
 int list() {
     std::vector<Words> rows = {{"NAME", "STATE", "PID"}};
     for (const KeptVm& one : KeptVm::all())
@@ -45,29 +43,30 @@ Failure find(const KeptVm& one, bool must_run) {
 
 int ssh(const std::string& name, const Words& program) {
     const KeptVm one(name);
-    if (const Failure e = find(one, true)) return complain(e.text());
-    if (one.run_folder().empty()) return complain(name + " is still starting");
+    if (const Failure e = find(one, true)) return complain("vm", e.text(), cannot_run);
+    if (one.run_folder().empty()) return complain("vm", name + " is still starting", cannot_run);
     return become("vm", ssh_words(program, one.run_folder()));
 }
 
 int stop(const std::string& name) {
     const KeptVm one(name);
-    if (const Failure e = find(one, true)) return complain(e.text());
+    if (const Failure e = find(one, true)) return complain("vm", e.text(), cannot_run);
     const pid_t process = one.process();
     if (process <= 0)
-        return complain(name + ": the file that names its process is damaged");  // 0 would be this command
-    if (kill(process, SIGTERM) != 0) return complain(fmt::format("{}: {}", name, strerror(errno)));
-    if (const Failure e = one.await_end()) return complain(e.text());
+        return complain("vm", name + ": the file that names its process is damaged",
+                        cannot_run);  // 0 would be this command
+    if (kill(process, SIGTERM) != 0) return complain("vm", fmt::format("{}: {}", name, strerror(errno)), cannot_run);
+    if (const Failure e = one.await_end()) return complain("vm", e.text(), cannot_run);
     if (const Failure lost = one.end(); lost && one.has_disk())
-        return barcuda::complain("vm", fmt::format("{}: {}", name, lost.text()));
+        return complain("vm", fmt::format("{}: {}", name, lost.text()));
     return 0;
 }
 
 int remove(const std::string& name) {
     const KeptVm one(name);
-    if (const Failure e = find(one, false)) return complain(e.text());
-    if (one.runs()) return complain(fmt::format("{0} runs: `barcuda vm stop {0}` first", name));
-    if (const Failure e = one.remove()) return complain(e.text());
+    if (const Failure e = find(one, false)) return complain("vm", e.text(), cannot_run);
+    if (one.runs()) return complain("vm", fmt::format("{0} runs: `barcuda vm stop {0}` first", name), cannot_run);
+    if (const Failure e = one.remove()) return complain("vm", e.text(), cannot_run);
     return 0;
 }
 
