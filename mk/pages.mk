@@ -11,7 +11,7 @@ site_tree := $(B)/site-tree
 site: packages := mkdocs mkdocs-material
 site: installed
 	@rm -rf $(site_tree) && mkdir -p $(site_tree)/pages && cp docs/mkdocs.yml docs/site.py $(site_tree)
-	@tar -c --exclude='*.py' --exclude=mkdocs.yml --exclude=screen --exclude=record *.md LICENSE guest-uio/LICENSE docs | tar -x -C $(site_tree)/pages
+	@tar -c --exclude='*.py' --exclude=mkdocs.yml --exclude=screen --exclude=record --exclude=pictures *.md LICENSE guest-uio/LICENSE docs | tar -x -C $(site_tree)/pages
 	@sed -i '/^\[.*\]: \.\.\/\.\.\//d' $(site_tree)/pages/CHANGELOG.md  # links into the forge
 	@mkdocs build --strict --clean --config-file $(site_tree)/mkdocs.yml --site-dir $(abspath $(B)/site) > $(site_tree)/log 2>&1 || \
 	    { cat $(site_tree)/log; exit 1; }

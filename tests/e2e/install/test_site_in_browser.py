@@ -27,8 +27,10 @@ async function measured(url, width, scheme) {
     page.body.setAttribute('data-md-color-scheme', scheme);
     await new Promise(done => setTimeout(done, 50));
     const link = page.querySelector('.md-content a[href]:not(.headerlink):not(.md-button)');
+    const button = page.querySelector('.md-content .md-button:not(.md-button--primary)');
     const result = {url, width, scheme, wide: page.scrollingElement.scrollWidth, link: link ? getComputedStyle(link).color : null,
-                    background: getComputedStyle(page.body).backgroundColor,
+                    background: getComputedStyle(page.body).backgroundColor, button: button ? getComputedStyle(button).color : null,
+                    inverted: [...page.images].filter(image => getComputedStyle(image).filter !== 'none').map(image => image.src),
                     broken: [...page.images].filter(image => image.complete && !image.naturalWidth).map(image => image.src),
                     buttons: [...page.querySelectorAll('.md-content .md-button')].map(button => button.href)};
     frame.remove();
@@ -89,6 +91,21 @@ def test_links_can_be_read(pages, scheme):
     links = [page for page in pages if page["scheme"] == scheme and page["link"]]
     assert len(links) > 50
     assert [(page["url"], page["link"], page["background"]) for page in links if contrast(page["link"], page["background"]) < 4.5] == []
+
+
+@pytest.mark.parametrize("scheme", ["default", "slate"])
+def test_buttons_can_be_read(pages, scheme):
+    buttons = [page for page in pages if page["scheme"] == scheme and page["button"]]
+    assert buttons and [page["button"] for page in buttons if contrast(page["button"], page["background"]) < 4.5] == []
+
+
+def test_in_the_dark_charts_are_dark_and_so_is_the_recording(pages):
+    """Charts are inverted there; the recording is a dark terminal as it is."""
+    first = [page for page in pages if page["buttons"]]
+    for page in first:
+        names = {picture.rpartition("/")[2] for picture in page["inverted"]}
+        assert names == ({"readme.svg"} if page["scheme"] == "slate" else set()), page
+    assert len(first) == 4
 
 
 def test_every_picture_is_there(pages):
