@@ -62,7 +62,9 @@ int cdi(const std::vector<std::string>& vms, const std::string& region, const st
     if (vms.empty() && fs::exists(door::usual_path)) devices[next()] = container::region(door::usual_path);
     if (devices.empty()) return complain("cdi", "no GPU of a VM here: name bridges, as in `barcuda cdi vm1`");
     if (devices.size() == 1) devices["all"] = devices.begin()->second;  // as NVIDIA's tool names them
-    fmt::print("{}\n", container::specification(devices, container::library(here), kind).dump(2));
+    container::Edits all = container::library(here);
+    if (kind.starts_with("nvidia.com/")) all.mounts.push_back(container::nvidia_smi(here));
+    fmt::print("{}\n", container::specification(devices, all, kind).dump(2));
     return 0;
 }
 

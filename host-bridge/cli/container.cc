@@ -31,6 +31,8 @@ Edits library(const Installation& here) {
     return {{{folder, folder, true}}, {{"LD_PRELOAD", here.library}, {"LD_LIBRARY_PATH", here.links}}, {}};
 }
 
+Mount nvidia_smi(const Installation& here) { return {here.command, "/usr/bin/nvidia-smi", true}; }
+
 Edits region(const std::string& file) {
     return {{{fs::absolute(file), inside, false}}, {{"BARCUDA_REGION", inside}}, {}};
 }

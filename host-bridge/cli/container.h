@@ -27,7 +27,9 @@ struct Edits {
     std::vector<std::string> nodes;  // devices
 };
 
-Edits library(const Installation& here);          // for every device: Barcuda's library, in front of programs
+Edits library(const Installation& here);  // for every device: Barcuda's library, in front of programs
+// For every device that has NVIDIA's name: the command nvidia-smi, as NVIDIA's own tool gives it to containers.
+Mount nvidia_smi(const Installation& here);
 Edits region(const std::string& file);            // of a bridge on this host
 Edits node(const std::string& path);              // the module's device, in a guest
 std::string usual_region(const std::string& vm);  // of the unit barcuda-bridge@VM

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -289,6 +290,7 @@ int show(const SmiOptions& c) {
     const Error no_region = find_region(region, sizeof region);
     const bool of_guest = c.device.empty() && !no_region;
     std::string path = installation().links + "/libnvidia-ml.so.1";
+    if (access(path.c_str(), R_OK) != 0) path = "libnvidia-ml.so.1";  // a container has the command away from the rest
     if (!of_guest) {
         const DeviceChoice choice = choose_device(c.device.empty() ? "cuda" : c.device);
         if (!choice.error.empty())

@@ -3,6 +3,7 @@
 programs and libraries. In an /etc, a /dev/shm and a folder of cgroups of the tests' own."""
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -81,10 +82,22 @@ def test_a_container_with_the_device_has_the_bridges(podman):
     podman.region.wait_for_log("channel 0: client admitted")
 
 
-def test_a_container_gets_it_by_the_name_of_nvidias(podman):
+def image_of(folder, *programs):
+    """A root of these programs and the libraries that they need."""
+    folder.mkdir()
+    for program in programs:
+        libraries = re.findall(r"(/\S+) \(0x", succeed("ldd", program))
+        succeed("cp", "-L", "--parents", *libraries, folder)
+        shutil.copy(program, folder)
+    return folder
+
+
+def test_a_container_gets_it_by_the_name_of_nvidias_and_has_nvidia_smi(podman, scratch):
     Path("/etc/cdi/nvidia.json").write_text(succeed(BARCUDA, "cdi", "vm1", "--region", podman.region.path, "--as", "nvidia.com/gpu"))
-    ran = podman.run("/programs/vector_add", device="nvidia.com/gpu=all")
-    assert ran.status == 0 and re.search("^PASSED", ran.out, re.M), ran
+    root = image_of(scratch / "image", BUILD / "programs/vector_add", BARCUDA)
+    for command, said in [["/vector_add"], "PASSED"], [["nvidia-smi", "-L"], "GPU 0: "]:
+        ran = run(*podman.command, "--device", "nvidia.com/gpu=all", "--rootfs", root, *command)
+        assert ran.status == 0 and re.search(f"^{said}", ran.out, re.M), ran
 
 
 @pytest.mark.parametrize("kind", ["nvidia.com", "nvidia.com/", "/gpu", "nvidia.com/gpu=all", "nvidia.com/g pu", "../gpu"])
