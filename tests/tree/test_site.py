@@ -50,3 +50,9 @@ def test_a_link_to_a_part_of_a_page_leads_to_a_heading():
     found = list(links())
     assert found, "no links were found"
     assert [f"{page}: {other}#{part}" for page, other, part in found if other.is_file() and part not in anchors(other)] == []
+
+
+@pytest.mark.parametrize("words, page", {"error 46": "troubleshooting", "error 100": "troubleshooting", "jupyter": "recipes", "vs code": "recipes", "docker": "recipes",
+                                         "nvcc": "recipes", "windows": "windows", "secure boot": "install", "cloud-init": "install"}.items())
+def test_what_people_search_for_is_on_the_page_that_has_the_answer(words, page):
+    assert words in (TOP / f"docs/{page}.md").read_text().lower()
