@@ -62,3 +62,19 @@ def test_the_charts_words_are_within_the_chart():
     width = float(re.search('viewBox="0 0 ([0-9.]+) ', chart)[1])
     words = re.findall('<text x="([0-9.]+)" y="[0-9.]+" class="">([^<]*)</text>', chart)
     assert len(words) == 5 and [text for at, text in words if float(at) + 6.5 * len(text) > width] == []
+
+
+def test_the_diagrams_words_are_within_their_boxes():
+    """At 9 units a bold letter of 15, and 7.4 one of 14."""
+    root = ElementTree.parse(TOP / "docs/how-it-works.svg").getroot()
+    boxes = [[float(each.get(name)) for name in ("x", "y", "width", "height")] for each in root.findall(".//{*}rect") if each.get("x")]
+    inside = 0
+    for group in [root, *root.findall("{*}g")]:
+        for text in group.findall("{*}text"):
+            x, y, words = float(text.get("x")), float(text.get("y")), text.text
+            around = [left + width for left, top, width, height in boxes if left <= x <= left + width and top <= y <= top + height]
+            is_bold = "bold" in (text.get("font-weight"), group.get("font-weight"))
+            if around and text.get("text-anchor") is None:
+                inside += 1
+                assert x + len(words) * (9 if is_bold else 7.4) <= min(around), words
+    assert inside >= 15
