@@ -4,9 +4,9 @@
 // another queue takes another fence: on two streams the later record can be done first, and the older one's value must
 // not come over its own.
 //
-// A fence costs a driver five times what the record does, and most events only order streams: nobody looks at them. So
-// an event whose records nobody has looked at goes on without fences, until somebody does: the driver is asked for that
-// record, and from then on the event has fences for good.
+// A fence costs a driver five times what the record does, and most events only order streams: no thread looks at them.
+// So an event whose last two records no thread has looked at gets no fence at the next. A thread that looks then has
+// the driver asked, and from then on each record of the event has a fence.
 #include <chrono>
 #include <thread>
 
@@ -22,13 +22,14 @@
 namespace barcuda::guest {
 namespace {
 
-// When somebody last looked at an event: queried it, or waited for it.
+// When a thread last looked at an event: queried it, or waited for it.
 enum class Looked : std::uint8_t {
     lately,         // at the last record, or the event is new
     one_ago,        // one record was not looked at
     two_ago,        // the next record gets no fence
     unfenced,       // the last record has none
     unfenced_seen,  // and was looked at
+    unfenced_done,  // and is done, as the driver has said
     always,         // each record has a fence from now on
 };
 
@@ -39,24 +40,46 @@ struct EventRecord {
     std::atomic<bool> asleep;    // waiting threads sleep (CU_EVENT_BLOCKING_SYNC)
     std::atomic<bool> awaited;   // work has been told to wait for it, and may be done before the fence is written
     std::atomic<bool> polled;    // a thread has waited for its fence: the next one lies apart
-    std::atomic<Looked> looked;
+    std::atomic<std::uint32_t> looked;  // Looked; above its 8 bits, how many records have had no fence
     std::atomic<std::uint64_t> context;
     std::atomic<std::uint32_t> ends;  // of the context, when the event was made: it goes with it
     CUcontext its_context() const { return reinterpret_cast<CUcontext>(context.load(std::memory_order_relaxed)); }
     const Fence* own_fence() const {
-        const bool others = in_graph.load(std::memory_order_relaxed) || shared.load(std::memory_order_relaxed);
-        return others || is_unfenced() ? nullptr : fence.load(std::memory_order_acquire);
+        const Looked now = state(looked.load(std::memory_order_acquire));
+        const bool unfenced = now >= Looked::unfenced && now <= Looked::unfenced_done;
+        return others_record() || unfenced ? nullptr : fence.load(std::memory_order_acquire);
     }
-    bool is_unfenced() const {
-        const Looked now = looked.load(std::memory_order_acquire);
-        return now == Looked::unfenced || now == Looked::unfenced_seen;
+    bool others_record() const {
+        return in_graph.load(std::memory_order_relaxed) || shared.load(std::memory_order_relaxed);
+    }
+    static Looked state(std::uint32_t word) { return static_cast<Looked>(word & 0xff); }
+    static std::uint32_t with(std::uint32_t word, Looked state) {
+        return (word & ~0xffu) | static_cast<std::uint32_t>(state);
     }
 
     // A thread looks, another one may record: each changes what it has read, or reads again.
+    template <class Next> void change(Next next) {
+        std::uint32_t now = looked.load(std::memory_order_relaxed);
+        for (std::uint32_t then; (then = next(now)) != now;)
+            if (looked.compare_exchange_weak(now, then, std::memory_order_release, std::memory_order_relaxed)) return;
+    }
     template <class Next> void look_again(Next next) {
-        Looked now = looked.load(std::memory_order_relaxed);
-        while (now != next(now) &&
-               !looked.compare_exchange_weak(now, next(now), std::memory_order_release, std::memory_order_relaxed)) {}
+        change([&](std::uint32_t now) { return with(now, next(state(now))); });
+    }
+    // The last record has no fence, and the driver has said that it is done. (`before`: as of before it was asked.)
+    bool is_known_done() const {
+        return !others_record() && state(looked.load(std::memory_order_acquire)) == Looked::unfenced_done;
+    }
+    void note_done(std::uint32_t before) {
+        if (state(before) != Looked::unfenced_seen) return;
+        looked.compare_exchange_strong(before, with(before, Looked::unfenced_done), std::memory_order_release,
+                                       std::memory_order_relaxed);
+    }
+    // A record without a fence has been posted: what the driver said before was of another one.
+    void note_unfenced() {
+        change([](std::uint32_t now) {
+            return with(now, state(now) == Looked::unfenced_done ? Looked::unfenced_seen : state(now)) + 0x100;
+        });
     }
     void poll() {
         if (!polled.load(std::memory_order_relaxed)) polled.store(true, std::memory_order_relaxed);
@@ -67,18 +90,19 @@ struct EventRecord {
             return now == Looked::one_ago || now == Looked::two_ago ? Looked::lately : now;
         });
     }
-    // Before a record: whether it is one without a fence. Whoever looks asks the driver from now on.
+    // Before a record: whether it is one without a fence. A thread that looks asks the driver from now on.
     bool goes_unfenced() {
         look_again([](Looked now) { return now == Looked::two_ago ? Looked::unfenced : now; });
-        return looked.load(std::memory_order_relaxed) == Looked::unfenced;
+        return state(looked.load(std::memory_order_relaxed)) == Looked::unfenced;
     }
-    // A record has been given a fence, which is pending: whoever looks may look at that.
+    // A record has been given a fence, which is pending: a thread that looks may look at that.
     void note_fenced() {
         look_again([](Looked now) {
             switch (now) {
                 case Looked::lately: return Looked::one_ago;
                 case Looked::one_ago: return Looked::two_ago;
-                case Looked::unfenced_seen: return Looked::always;
+                case Looked::unfenced_seen:
+                case Looked::unfenced_done: return Looked::always;
                 default: return now;
             }
         });
@@ -139,16 +163,24 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
         return now == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : now;
     }
     std::uint64_t value = 0;
-    const Fence* f = e->goes_unfenced() ? nullptr : ask(*e, stream, value);
+    const bool fenced = !e->goes_unfenced();
+    const Fence* f = fenced ? ask(*e, stream, value) : nullptr;
     if (f) e->note_fenced();
-    return command<Op::record_event>(event, stream, flags,
-                                     ext::Fence{f ? Client::current()->offset_of(f->word) : 0, value});
+    const CUresult r = command<Op::record_event>(event, stream, flags,
+                                                 ext::Fence{f ? Client::current()->offset_of(f->word) : 0, value});
+    if (!fenced) e->note_unfenced();
+    return r;
 }
 
 // Of an event whose last record has no fence.
-CUresult ask_driver(CUevent event) {
-    const CUresult r = command<Op::cuEventQuery>(event);
-    return r == CUDA_SUCCESS ? Client::current()->take_error() : r;
+CUresult ask_driver(EventRecord& e, CUevent event) {
+    if (!e.is_known_done()) {
+        const std::uint32_t before = e.looked.load(std::memory_order_relaxed);
+        const CUresult r = command<Op::cuEventQuery>(event);
+        if (r != CUDA_SUCCESS) return r;
+        e.note_done(before);
+    }
+    return Client::current()->take_error();
 }
 
 // A new event whose id other events may have had: what those recorded does not concern it.
@@ -160,7 +192,7 @@ CUresult begin(CUevent event, unsigned flags) {
     e->asleep.store(flags & CU_EVENT_BLOCKING_SYNC, std::memory_order_relaxed);
     e->awaited.store(false, std::memory_order_relaxed);
     e->polled.store(false, std::memory_order_relaxed);
-    e->looked.store(Looked::lately, std::memory_order_relaxed);
+    e->looked.store(0, std::memory_order_relaxed);  // Looked::lately
     e->context.store(reinterpret_cast<std::uint64_t>(current_context()), std::memory_order_relaxed);
     e->ends.store(ends_of(current_context()), std::memory_order_relaxed);
     if (Fence* f = e->fence.load(); !f || f->pending()) renew(*e, f, 0);
@@ -226,7 +258,7 @@ CU cuEventQuery(CUevent event) {
     if (!e) return CUDA_ERROR_INVALID_HANDLE;
     const Fence* f = e->own_fence();
     e->look();
-    if (!f) return ask_driver(event);
+    if (!f) return ask_driver(*e, event);
     if (f->pending()) {
         e->poll();
         // A program that has seen that work behind a wait for the event is done must not be told that the event is not.
@@ -246,7 +278,7 @@ CU cuEventSynchronize(CUevent event) {
     e->look();
     if (!f) {
         for (unsigned asked = 0;; ++asked) {
-            const CUresult r = ask_driver(event);
+            const CUresult r = ask_driver(*e, event);
             if (r == CUDA_SUCCESS && may_print()) {
                 command<Op::cuEventSynchronize>(event);
                 show_output();

@@ -48,6 +48,8 @@ class IdleGpu {
     std::atomic<unsigned> talks_for{0};         // microseconds: how long a driver takes to name an error
     std::atomic<bool> seems_busy{false};        // a driver has not noticed yet that all is done
     std::atomic<unsigned> words{0};             // it was given to write
+    std::atomic<unsigned> questions_of_events{0};
+    std::atomic<unsigned> questions{0};  // about functions
 
   private:
     void run() {
@@ -102,7 +104,10 @@ Driver IdleGpu::driver() {
         return CUDA_SUCCESS;
     };
     d.cuStreamQuery = [](CUstream) { return get().state(); };
-    d.cuEventQuery = [](CUevent) { return get().state(); };
+    d.cuEventQuery = [](CUevent) {
+        ++get().questions_of_events;
+        return get().state();
+    };
     d.cuMemAlloc_v2 = [](CUdeviceptr* address, std::size_t bytes) {
         *address = get().next_;
         get().next_ += (bytes + 255) / 256 * 256;
@@ -534,7 +539,9 @@ TEST(GuestOfAnIdleGpu, WaitsForAnEventThatHasNoFence) {
             });
             OK(cuEventSynchronize(event));
             EXPECT_FALSE(held.lasts());
+            const unsigned questions = IdleGpu::get().questions_of_events;
             OK(cuEventQuery(event));
+            EXPECT_EQ(questions, IdleGpu::get().questions_of_events) << "it is known to be done";
             soon.join();
         }
         OK(cuEventDestroy(event));

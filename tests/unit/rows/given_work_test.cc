@@ -14,7 +14,8 @@ namespace barcuda {
 namespace {
 
 template <class> constexpr std::size_t streams_of = 0;
-template <class... P> constexpr std::size_t streams_of<std::tuple<P...>> = (std::is_same_v<P, CUstream> + ... + 0u);
+template <class... P>
+constexpr std::size_t streams_of<std::tuple<P...>> = (std::size_t{std::is_same_v<P, CUstream>} + ... + 0);
 
 struct Row {
     Op op;
