@@ -29,7 +29,8 @@ e2e_sources := $(wildcard tests/e2e/*/*.cu)
 e2e_source = $(filter %/$(1).cu,$(e2e_sources))
 e2e_programs := $(patsubst %.cu,$(B)/e2e/%,$(notdir $(e2e_sources)))
 $(B)/e2e/answers: optimize := -O0 -std=c++20 -I.
-$(B)/e2e/answers: libraries := -lcuda
+$(B)/e2e/mistake_model: optimize := -O1 -std=c++20
+$(B)/e2e/answers $(B)/e2e/mistake_model: libraries := -lcuda
 .SECONDEXPANSION:
 $(e2e_programs): $(B)/e2e/%: $$(call e2e_source,$$*) $(wildcard tests/e2e/*/*.h)
 	$(call making,NVCC,$<)

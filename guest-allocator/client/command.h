@@ -3,6 +3,8 @@
 // command leaves, and, unless it is posted, its reply is unpacked. One template for every command: bare_command() does
 // that, after command() has told managed memory what the command may touch.
 #pragma once
+#include <algorithm>
+
 #include "base/trace.h"
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/client/given_work.h"
@@ -131,48 +133,97 @@ constexpr bool is_called(Op op, std::string_view part) {
 template <Op op> constexpr bool of_words = is_called(op, "Value") || is_called(op, "BatchMemOp");
 template <Op op> constexpr std::size_t unit = is_called(op, "D16") ? 2 : is_called(op, "D32") ? 4 : 1;
 
-template <Op op, class... Given> Named look(Given... given) noexcept {
-    using Arguments = typename RowOf<op>::Arguments;
-    using Parameters = typename RowOf<op>::Parameters;
-    const Arguments arguments{given...};
-    if constexpr (frees<op>) return live_memory.take(std::get<0>(arguments)) ? Named::known : Named::unknown;
-    Named named = Named::known;
-    constexpr unsigned most_operations = 256;  // of a batch: more is refused before they are read
-    if constexpr (op == Op::cuStreamBatchMemOp_v2)
-        if (std::get<1>(arguments) > most_operations || !std::get<2>(arguments)) return Named::refused;
-    if constexpr (is_called(op, "D2D"))
-        if (!std::get<3>(arguments) || !std::get<4>(arguments)) return Named::known;  // nothing is written
-    const auto touch = [&](auto address, std::size_t bytes) {
-        const auto p = static_cast<std::uint64_t>(address);
-        if (of_words<op> ? p % (bytes ? bytes : 1) : p % unit<op>) named = std::max(named, Named::unknown);
-        named = std::max(named, look_at(p, bytes));
-    };
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (std::tuple_element_t<I, Parameters>::touched(arguments, touch), ...);
+// Whether it is work on memory that a graph does later: its stream captures.
+template <Op op> constexpr bool allocates_in_order = op == Op::cuMemAllocAsync || op == Op::cuMemAllocFromPoolAsync;
+template <Op op, class... Given> bool is_captured(Given... given) noexcept {
+    constexpr std::size_t at = RowOf<op>::template at<CUstream>;
+    if constexpr (at < RowOf<op>::count && (is_looked_at<op> || allocates_in_order<op>)) {
+        if (open_captures.load(std::memory_order_relaxed) == 0) [[likely]]
+            return false;
+        const typename RowOf<op>::Arguments arguments{given...};
+        const CUstream stream = real(std::get<at>(arguments));
+        return stream && ask_capturing(stream);  // the legacy stream never does
     }
-    (std::make_index_sequence<RowOf<op>::count>{});
-    if constexpr (is_called(op, "WriteValue"))
-        if (std::get<3>(arguments)) return Named::refused;  // NVIDIA's driver takes no flag, the documented one neither
-    if constexpr (of_words<op>)                             // few programs set flags, and the driver knows which may be
-        if (std::get<RowOf<op>::count - 1>(arguments)) named = std::max(named, Named::unknown);
-    return named;
+    return false;
 }
-template <Op op, class... Given> void learn_all(Given... given) noexcept {
+
+template <Op op, class Touch, class... Given> void each_touched(Touch touch, Given... given) noexcept {
     const typename RowOf<op>::Arguments arguments{given...};
-    const auto touch = [](auto address, std::size_t bytes) {
-        const auto p = static_cast<std::uint64_t>(address);
-        if (bytes && !live_memory.holds(p, bytes)) learn(p);
-    };
+    const auto one = [&](auto address, std::size_t bytes) { touch(static_cast<std::uint64_t>(address), bytes); };
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (std::tuple_element_t<I, typename RowOf<op>::Parameters>::touched(arguments, touch), ...);
+        (std::tuple_element_t<I, typename RowOf<op>::Parameters>::touched(arguments, one), ...);
     }
     (std::make_index_sequence<RowOf<op>::count>{});
 }
 
-template <Op op, class... Given> CUresult command(Given... given) noexcept {
+template <Op op, class... Given> Named look(Given... given) noexcept {
+    const typename RowOf<op>::Arguments arguments{given...};
+    if constexpr (frees<op>) {
+        const CUdeviceptr p = std::get<0>(arguments);
+        if (live_memory.take(p)) return Named::known;
+        // What has been allocated is freed where it begins, and what was mapped is not. (The worker may free later,
+        // while the GPU works or a stream captures.)
+        const LiveMemory::Kind kind = live_memory.kind_of(p, 1);
+        return kind == LiveMemory::Kind::none || kind == LiveMemory::Kind::learned ? Named::unknown : Named::refused;
+    }
+    Named named = Named::known;
+    constexpr unsigned most_operations = 256;  // of a batch: more is refused before they are read
+    if constexpr (op == Op::cuStreamBatchMemOp_v2)
+        if (std::get<1>(arguments) > most_operations || !std::get<2>(arguments)) return Named::refused;
+    if constexpr (is_called(op, "D2D")) {
+        if (!std::get<3>(arguments) || !std::get<4>(arguments)) return Named::known;  // nothing is written
+        if (const std::size_t pitch = std::get<1>(arguments); std::get<4>(arguments) > 1)
+            if (pitch % unit<op> || pitch / unit<op> < std::get<3>(arguments)) named = Named::unknown;
+    }
+    const auto touch = [&](std::uint64_t p, std::size_t bytes) {
+        if (of_words<op> ? p % (bytes ? bytes : 1) : p % unit<op>) named = std::max(named, Named::unknown);
+        named = std::max(named, of_words<op> ? look_at_words(p, bytes) : look_at(p, bytes));
+    };
+    each_touched<op>(touch, given...);
+    if constexpr (of_words<op>)  // few programs set flags, and the driver knows which may be
+        if (std::get<RowOf<op>::count - 1>(arguments)) named = std::max(named, Named::unknown);
+    return named;
+}
+
+// What the guest learns by a command that the driver took though its memory was not known.
+template <Op op, class... Given> void learn(Given... given) noexcept {
+    const typename RowOf<op>::Arguments arguments{given...};
+    if constexpr (frees<op>) live_memory.forget(std::get<0>(arguments), 1);
+    else if (!graphs_allocate.load(std::memory_order_relaxed))
+        each_touched<op>([](std::uint64_t p, std::size_t bytes) { is_there(p, bytes); }, given...);
+}
+// What it learns of memory by a command that has succeeded.
+template <Op op, class... Given> void keep_books(bool captured, Given... given) noexcept {
+    const typename RowOf<op>::Arguments arguments{given...};
+    using Kind = LiveMemory::Kind;
+    if constexpr (op == Op::cuMemAlloc_v2)
+        note_allocated(*std::get<0>(arguments), std::get<1>(arguments), Kind::allocated);
+    if constexpr (op == Op::cuMemAllocPitch_v2)
+        note_allocated(*std::get<0>(arguments), *std::get<1>(arguments) * std::get<3>(arguments), Kind::allocated);
+    if constexpr (allocates_in_order<op>)
+        if (!captured) note_allocated(*std::get<0>(arguments), std::get<1>(arguments), Kind::pooled);
+    if constexpr (op == Op::cuIpcCloseMemHandle) live_memory.forget(std::get<0>(arguments), 1);
+    if constexpr (op == Op::cuMemUnmap || op == Op::cuMemAddressFree)
+        live_memory.forget(std::get<0>(arguments), std::get<1>(arguments));
+    if constexpr (op == Op::cuMemSetAccess) {  // of what may not be written the driver is asked
+        const auto* const given_to = std::get<2>(arguments);
+        const bool all = std::all_of(given_to, given_to + std::get<3>(arguments), [](const CUmemAccessDesc& d) {
+            return d.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        });
+        if (all) note_allocated(std::get<0>(arguments), std::get<1>(arguments), Kind::mapped);
+        else live_memory.forget(std::get<0>(arguments), std::get<1>(arguments));
+    }
+    // Code that goes has variables, a context all that was made in it.
+    if constexpr (op == Op::cuModuleUnload || op == Op::cuLibraryUnload) live_memory.forget_learned();
+    if constexpr (op == Op::cuCtxDestroy_v2 || op == Op::cuDevicePrimaryCtxReset_v2) live_memory.forget_all();
+}
+
+// `answered`: though the row's commands are posted.
+template <Op op, bool answered = false, class... Given> CUresult command(Given... given) noexcept {
+    const bool captured = is_captured<op>(given...);
     Named named = Named::known;
     if constexpr (is_looked_at<op>)
-        if (open_captures.load(std::memory_order_relaxed) == 0) [[likely]]
+        if (!captured) [[likely]]
             named = look<op>(given...);
     if (named == Named::refused) [[unlikely]]
         return CUDA_ERROR_INVALID_VALUE;
@@ -183,36 +234,11 @@ template <Op op, class... Given> CUresult command(Given... given) noexcept {
     if constexpr (is_looked_at<op>)
         if (named == Named::unknown) [[unlikely]] {
             const CUresult r = bare_command<op, true>(given...);
-            if constexpr (!frees<op>)
-                if (r == CUDA_SUCCESS && !graphs_allocate.load(std::memory_order_relaxed)) learn_all<op>(given...);
+            if (r == CUDA_SUCCESS) learn<op>(given...);
             return r;
         }
-    const CUresult r = bare_command<op>(given...);
-    if constexpr (op == Op::cuMemAlloc_v2 || op == Op::cuMemAllocAsync || op == Op::cuMemAllocFromPoolAsync) {
-        const typename RowOf<op>::Arguments arguments{given...};
-        // (What a capture allocates, its graph does.)
-        if (r == CUDA_SUCCESS && (op == Op::cuMemAlloc_v2 || open_captures.load(std::memory_order_relaxed) == 0))
-            live_memory.add(*std::get<0>(arguments), std::get<1>(arguments));
-    }
-    if constexpr (op == Op::cuMemAllocPitch_v2) {
-        const typename RowOf<op>::Arguments arguments{given...};
-        if (r == CUDA_SUCCESS)
-            live_memory.add(*std::get<0>(arguments), *std::get<1>(arguments) * std::get<3>(arguments));
-    }
-    if constexpr (op == Op::cuMemSetAccess) {
-        const typename RowOf<op>::Arguments arguments{given...};
-        if (r == CUDA_SUCCESS) live_memory.add_mapped(std::get<0>(arguments), std::get<1>(arguments));
-    }
-    if constexpr (op == Op::cuMemUnmap || op == Op::cuMemAddressFree || op == Op::cuIpcCloseMemHandle)
-        if (r == CUDA_SUCCESS) {
-            const typename RowOf<op>::Arguments arguments{given...};
-            if constexpr (op == Op::cuIpcCloseMemHandle) live_memory.take(std::get<0>(arguments));
-            else live_memory.forget(std::get<0>(arguments), std::get<1>(arguments));
-        }
-    // Code that goes has variables, a context all that was made in it.
-    if constexpr (op == Op::cuModuleUnload || op == Op::cuLibraryUnload || op == Op::cuCtxDestroy_v2 ||
-                  op == Op::cuDevicePrimaryCtxReset_v2)
-        live_memory.forget_all();
+    const CUresult r = bare_command<op, answered>(given...);
+    if (r == CUDA_SUCCESS) keep_books<op>(captured, given...);
     return r;
 }
 

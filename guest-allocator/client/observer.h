@@ -21,16 +21,21 @@ CUstream real(CUstream stream) noexcept;
 CUfunction real(CUfunction function) noexcept;
 template <class T> T real(T argument) noexcept { return argument; }
 
+// Whether work that the stream is given becomes a graph's (driver/capture.cc). The worker is asked.
+bool ask_capturing(CUstream stream) noexcept;
+
 // Managed memory migrates between the region and the device (driver/managed). A Posting lives while a command is posted
 // that may touch such memory: blocks that the CPU has go to the device first, and the command's stream waits for that.
 namespace managed {
 extern std::atomic<std::uint64_t> fast_path;  // driver/managed/state/gates.h; 0: no managed memory exists
 inline bool exists() noexcept { return fast_path.load(std::memory_order_acquire) != 0; }
 
-// The allocation or variable that holds the address; of no bytes if none does.
+// The allocation or variable that holds the address; of no bytes if none does, though the address may be managed
+// memory's: it was freed.
 struct Extent {
-    std::uint64_t begin;
-    std::size_t bytes;
+    std::uint64_t begin = 0;
+    std::size_t bytes = 0;
+    bool is_managed = false;
 };
 Extent extent_of(std::uint64_t address) noexcept;
 

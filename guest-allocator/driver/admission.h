@@ -55,10 +55,10 @@ inline constexpr std::string_view waits[] = {
     "cuMemAlloc", "cuMemAllocPitch", "cuMemAllocHost", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemHostRegister",
     "cuMemHostUnregister", "cuMemFree", "cuMemFreeHost", "cuArrayCreate", "cuArray3DCreate", "cuArrayDestroy",
     "cuMipmappedArrayCreate", "cuMipmappedArrayDestroy", "cuCtxSynchronize", "cuStreamSynchronize", "cuStreamQuery",
-    "cuEventSynchronize", "cuEventQuery", "cuStreamAttachMemAsync", "cuMemPrefetchAsync", "cuStreamAddCallback",
-    "cuGraphInstantiate", "cuGraphInstantiateWithFlags", "cuGraphInstantiateWithParams", "cuCtxSetLimit",
-    "cuCtxSetCacheConfig", "cuMemPoolTrimTo", "cuMemPoolGetAttribute", "cuMemPoolSetAttribute", "cuMemPoolCreate",
-    "cuMemAdvise", "cuProfilerStart", "cuProfilerStop"};
+    "cuEventSynchronize", "cuEventQuery", "cuStreamAttachMemAsync", "cuGraphInstantiate",
+    "cuGraphInstantiateWithFlags", "cuGraphInstantiateWithParams", "cuCtxSetLimit", "cuCtxSetCacheConfig",
+    "cuMemPoolTrimTo", "cuMemPoolGetAttribute", "cuMemPoolSetAttribute", "cuMemPoolCreate", "cuMemAdvise",
+    "cuProfilerStart", "cuProfilerStop"};
 // clang-format on
 
 // cuMemAlloc of cuMemAlloc_v2_ptds.

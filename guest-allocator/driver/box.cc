@@ -29,6 +29,30 @@ bool pinned(const Side& s, const CUDA_MEMCPY3D& c) {
     return guest::pinned(b.first, b.bytes);
 }
 
+// Calls see(address, bytes) with all that lies between the first byte and the last, if it is the device's. False: no
+// memory is as large, or it says so.
+template <class See> bool seen(const Side& s, const CUDA_MEMCPY3D& c, See see) {
+    if (s.type != CU_MEMORYTYPE_DEVICE) return true;
+    std::size_t planes, rows, bytes;
+    if (__builtin_mul_overflow(s.z + c.Depth - 1, s.rows, &planes) ||
+        __builtin_mul_overflow(planes + s.y + c.Height - 1, s.pitch, &rows) ||
+        __builtin_add_overflow(rows, s.x + c.WidthInBytes, &bytes))
+        return false;
+    return see(reinterpret_cast<std::uint64_t>(s.start), bytes);
+}
+
+// Posted if the guest knows all memory that it names; else the driver says at the call what it thinks of it.
+CUresult send(CUDA_MEMCPY3D& c, const Side& from, const Side& to, CUstream stream, bool captured) {
+    const auto known = [](std::uint64_t p, std::size_t bytes) { return look_at(p, bytes) == Named::known; };
+    if (captured || (seen(from, c, known) && seen(to, c, known))) return command<Op::cuMemcpy3DAsync_v2>(&c, stream);
+    const CUresult r = command<Op::cuMemcpy3DAsync_v2, true>(&c, stream);
+    if (r == CUDA_SUCCESS && !graphs_allocate.load(std::memory_order_relaxed)) {
+        seen(from, c, is_there);
+        seen(to, c, is_there);
+    }
+    return r;
+}
+
 // A box is cut into pieces of at most `most` bytes: of whole planes, of rows of one plane, or of a part of one row.
 struct Cut {
     std::size_t width, rows, planes;
@@ -130,7 +154,8 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
         const Bounds b(to, c);
         heap::break_copy_on_write(b.first, b.bytes);
     }
-    if (CUresult r = command<Op::cuMemcpy3DAsync_v2>(&c, stream); r != CUDA_SUCCESS || captured) return r;
+    const CUresult r = send(c, from, to, stream, captured);
+    if (r != CUDA_SUCCESS || captured) return r;
     const bool free_to_go =
         until == Until::reusable && (!from_host || pinned(source, c)) && (!to_host || pinned(target, c));
     return free_to_go ? CUDA_SUCCESS : wait_for(stream);

@@ -4,11 +4,10 @@
 #pragma once
 #include <cuda.h>
 
+#include "guest-allocator/client/observer.h"
 #include "guest-allocator/client/watched.h"
 
 namespace barcuda::guest {
-
-bool ask_capturing(CUstream stream) noexcept;
 
 inline bool capturing(CUstream stream) noexcept {
     return open_captures.load(std::memory_order_relaxed) > 0 && ask_capturing(stream);

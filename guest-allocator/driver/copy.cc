@@ -256,13 +256,27 @@ CU cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream
 CU cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream s) {
     return is_known(from, bytes) ? copy_to_host(to, from, bytes, s, Until::reusable) : CUDA_ERROR_INVALID_VALUE;
 }
-CU cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) { return copy_any(to, from, bytes, nullptr, Until::done); }
+
+// Of these forms either side may be any memory; but what begins in memory that CUDA knows does not run past its end,
+// though memory that is registered, too, may follow.
+static bool runs_past(CUdeviceptr p, std::size_t bytes) {
+    if (!bytes || is_device(p)) return false;
+    const void* const at = reinterpret_cast<const void*>(p);
+    const heap::Found f = heap::find(at);
+    return f.is_cudas() && bytes > f.bytes - f.offset_of(at);
+}
+CU cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+    return runs_past(to, bytes) || runs_past(from, bytes) ? CUDA_ERROR_INVALID_VALUE
+                                                          : copy_any(to, from, bytes, nullptr, Until::done);
+}
 CU cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream s) {
-    return copy_any(to, from, bytes, s, Until::reusable);
+    return runs_past(to, bytes) || runs_past(from, bytes) ? CUDA_ERROR_INVALID_VALUE
+                                                          : copy_any(to, from, bytes, s, Until::reusable);
 }
 
 // Ordered against all work of both contexts. A thread's own default stream has no such order.
 CU cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes) {
+    if (!is_known(to, bytes) || !is_known(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
     if (bytes == 0 || !is_device(to) || !is_device(from) || real(nullptr))
         return copy_any(to, from, bytes, nullptr, Until::done);
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
@@ -270,5 +284,6 @@ CU cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontex
 }
 // Addresses are unique across devices: which context each belongs to need not be said.
 CU cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes, CUstream s) {
-    return copy_any(to, from, bytes, s, Until::reusable);
+    return is_known(to, bytes) && is_known(from, bytes) ? copy_any(to, from, bytes, s, Until::reusable)
+                                                        : CUDA_ERROR_INVALID_VALUE;
 }

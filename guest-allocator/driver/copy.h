@@ -12,13 +12,6 @@
 
 namespace barcuda::guest {
 
-// The GPU's own memory has a window of addresses of its own, around the region.
-inline bool is_device(std::uint64_t address) {
-    return windows.contains(address) && !heap::in_region(reinterpret_cast<const void*>(address), 1) &&
-           !is_taken(address);
-}
-inline bool is_device(const void* p) { return is_device(reinterpret_cast<std::uint64_t>(p)); }
-
 // What a call owes its caller when it returns.
 enum class Until {
     reusable,  // host memory that was pageable may be reused; pinned memory may still be in use (the *Async calls)

@@ -146,10 +146,10 @@ CUresult check_flags(unsigned flags, CUstream stream) {
 CUresult record(CUevent event, CUstream stream, unsigned flags) {
     if (flags)
         if (const CUresult r = check_flags(flags, stream)) return r;
-    if (!current_context() && !real(stream)) return CUDA_ERROR_INVALID_CONTEXT;
     EventRecord* e = find(event);
     // The driver would refuse it, and the event's fence would have been asked for a value that another stream writes.
-    if (!e || e->its_context() != context_of(stream)) return CUDA_ERROR_INVALID_HANDLE;
+    if (!e || e->its_context() != context_of(stream))
+        return current_context() || real(stream) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_CONTEXT;
     if (capturing(stream)) {
         e->in_graph.store(true, std::memory_order_relaxed);
         return command<Op::cuEventRecordWithFlags>(event, stream, flags);

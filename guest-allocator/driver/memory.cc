@@ -5,6 +5,7 @@
 
 #include "base/os/map.h"
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
@@ -20,18 +21,15 @@ bool reachable_host(heap::Kind kind) { return kind != heap::Kind::outside; }
 
 // Attributes of memory in the region (or elsewhere in this process), and of managed memory, answered here.
 CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p, const heap::Found& f) {
-    const bool pinned = f.kind == heap::Kind::pinned || f.kind == heap::Kind::registered;
-    const bool managed = pinned && f.flags & managed_mark;
-    // Registered memory may have two addresses; either may be asked about.
-    const auto* at = static_cast<const std::byte*>(p);
-    const auto offset = static_cast<std::size_t>(at - f.base) < f.bytes ? at - f.base : at - f.device;
+    const bool managed = f.is_cudas() && f.flags & managed_mark;
+    const std::size_t offset = f.offset_of(p);  // registered memory may have two addresses; either may be asked about
     std::byte* const known = f.device ? f.device : f.base;
     const auto put = [&](auto value) {
         memcpy(data, &value, sizeof value);
         return CUDA_SUCCESS;
     };
     // CUDA does not know plain malloc memory, in the region or elsewhere.
-    if (!pinned) return CUDA_ERROR_INVALID_VALUE;
+    if (!f.is_cudas()) return CUDA_ERROR_INVALID_VALUE;
     switch (attribute) {
         case CU_POINTER_ATTRIBUTE_CONTEXT: return put(context_on(device_in(f.flags)));
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -147,8 +145,46 @@ CU cuMemFree_v2(CUdeviceptr p) {
         const CUresult waited = wait_for_devices(), freed = managed::free(p);
         return waited == CUDA_SUCCESS ? freed : waited;
     }
+    // The worker may free later, and could then not say that nothing begins there.
+    using Kind = LiveMemory::Kind;
+    if (const Kind kind = live_memory.kind_of(p, 1); kind == Kind::none || kind == Kind::learned) {
+        CUdeviceptr begin = 0;
+        if (command<Op::cuMemGetAddressRange_v2>(&begin, nullptr, p) != CUDA_SUCCESS || begin != p)
+            return CUDA_ERROR_INVALID_VALUE;
+    }
     const CUresult waited = wait_for_device(), freed = command<Op::cuMemFree_v2>(p);
     return waited == CUDA_SUCCESS ? freed : waited;
+}
+
+// ---- memory in a stream's order: what a stream that captures is asked for, its graph does. Others may have to wait.
+namespace {
+CUresult admit(CUstream stream, bool& captured) {
+    captured = false;
+    if (open_captures.load(std::memory_order_relaxed) == 0) [[likely]]
+        return CUDA_SUCCESS;
+    captured = real(stream) && capturing(stream);
+    return captured ? CUDA_SUCCESS : forbidden_by_captures();
+}
+}  // namespace
+
+CU cuMemAllocAsync(CUdeviceptr* p, size_t bytes, CUstream stream) {
+    bool captured;
+    if (const CUresult r = admit(stream, captured); r != CUDA_SUCCESS) return r;
+    return command<Op::cuMemAllocAsync>(p, bytes, stream);
+}
+CU cuMemAllocFromPoolAsync(CUdeviceptr* p, size_t bytes, CUmemoryPool pool, CUstream stream) {
+    bool captured;
+    if (const CUresult r = admit(stream, captured); r != CUDA_SUCCESS) return r;
+    return command<Op::cuMemAllocFromPoolAsync>(p, bytes, pool, stream);
+}
+CU cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
+    bool captured;
+    if (const CUresult r = admit(stream, captured); r != CUDA_SUCCESS) return r;
+    // A graph frees what a graph has allocated.
+    using Kind = LiveMemory::Kind;
+    const Kind kind = captured ? live_memory.kind_of(p, 1) : Kind::none;
+    if (kind == Kind::allocated || kind == Kind::pooled) return CUDA_ERROR_INVALID_VALUE;
+    return command<Op::cuMemFreeAsync>(p, stream);
 }
 
 // ---- other processes' memory: what passes between programs is the bridge's token for the driver's handle
@@ -222,7 +258,7 @@ CU cuMemHostGetFlags(unsigned* flags, void* p) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!flags || !p) return CUDA_ERROR_INVALID_VALUE;
     const heap::Found f = heap::find(p);
-    if (f.kind != heap::Kind::pinned && f.kind != heap::Kind::registered) return CUDA_ERROR_INVALID_VALUE;
+    if (!f.is_cudas()) return CUDA_ERROR_INVALID_VALUE;
     *flags = (f.flags & 7u) |
              CU_MEMHOSTALLOC_DEVICEMAP;  // every pinned block is mapped, as on any device with unified addressing
     return CUDA_SUCCESS;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guest-allocator/driver/sides.h"
 
+#include "guest-allocator/client/live_memory.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/heap/heap.h"
 
@@ -17,6 +18,8 @@ CUresult side_of(CUmemorytype type, const void* host, CUdeviceptr device, std::s
             if (is_device(host)) side.type = CU_MEMORYTYPE_DEVICE;  // managed memory, which copies find there
             break;
         case CU_MEMORYTYPE_DEVICE:
+            if (device && look_at(device, 1) == Named::refused) return CUDA_ERROR_INVALID_VALUE;
+            [[fallthrough]];
         case CU_MEMORYTYPE_UNIFIED:
             side.start = reinterpret_cast<std::byte*>(device);
             side.type = is_device(device) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
@@ -27,7 +30,8 @@ CUresult side_of(CUmemorytype type, const void* host, CUdeviceptr device, std::s
     const bool one_row = c.Height == 1 && c.Depth == 1 && y == 0 && z == 0;
     if (!(one_row && pitch == 0) && pitch < x + c.WidthInBytes) return CUDA_ERROR_INVALID_VALUE;
     if ((c.Depth > 1 || z) && rows < y + c.Height) return CUDA_ERROR_INVALID_VALUE;
-    if (one_row && side.pitch == 0) side.pitch = x + c.WidthInBytes;
+    // Without a second row no pitch matters, and the worker takes none as large as that (shm-device/kinds/structs.h).
+    if (one_row && (side.pitch == 0 || side.pitch >> 40)) side.pitch = x + c.WidthInBytes;
     if (side.rows == 0) side.rows = y + c.Height;
     return CUDA_SUCCESS;
 }

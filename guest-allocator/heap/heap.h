@@ -78,6 +78,13 @@ struct Found {
     std::size_t bytes = 0;
     unsigned flags = 0;
     std::byte* device = nullptr;
+    bool is_cudas() const { return kind == Kind::pinned || kind == Kind::registered; }
+    // Where an address of either side lies in it; `bytes` and more: behind its end.
+    std::size_t offset_of(const void* p) const {
+        const auto* const at = static_cast<const std::byte*>(p);
+        const auto of_base = static_cast<std::size_t>(at - base);
+        return of_base < bytes ? of_base : static_cast<std::size_t>(at - device);
+    }
 };
 // For an address at which the program, or the device, finds the memory.
 Found find(const void* p) noexcept;

@@ -80,6 +80,10 @@ template <class D, class P> cudaError_t box(D* d, const P& p, Sides sides) {
     d->WidthInBytes = p.extent.width * (p.srcArray ? source_element : target_element);
     d->Height = p.extent.height;
     d->Depth = p.extent.depth;
+    if (d->Height > 1 || d->Depth > 1)
+        if ((!p.srcArray && p.srcPtr.pitch < d->srcXInBytes + d->WidthInBytes) ||
+            (!p.dstArray && p.dstPtr.pitch < d->dstXInBytes + d->WidthInBytes))
+            return cudaErrorInvalidPitchValue;
     return cudaSuccess;
 }
 
@@ -229,15 +233,21 @@ API cudaMemcpyArrayToArray(cudaArray_t to, size_t to_x, size_t to_y, cudaArray_c
 }
 
 // ---- boxes ---------------------------------------------------------------------------------------------------------
+namespace {
+// Then nothing else of it is looked at.
+bool is_empty(const cudaMemcpy3DParms& p) { return !p.extent.width || !p.extent.height || !p.extent.depth; }
+}  // namespace
 API cudaMemcpy3D(const cudaMemcpy3DParms* parameters) {
     CUDA_MEMCPY3D copy;
     if (!parameters) return record(cudaErrorInvalidValue);
+    if (is_empty(*parameters)) return record(ready());
     if (cudaError_t error = driver_copy(*parameters, &copy)) return record(error);
     return call(cuMemcpy3D, &copy);
 }
 API cudaMemcpy3DAsync(const cudaMemcpy3DParms* parameters, cudaStream_t stream) {
     CUDA_MEMCPY3D copy;
     if (!parameters) return record(cudaErrorInvalidValue);
+    if (is_empty(*parameters)) return record(ready());
     if (cudaError_t error = driver_copy(*parameters, &copy)) return record(error);
     return call(cuMemcpy3DAsync, &copy, stream);
 }

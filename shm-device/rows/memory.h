@@ -36,9 +36,9 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuMemGetInfo_v2,                                      inner_call, counts|tells_room|asks, out, out) \
     X(cuMemAllocPitch_v2,                                   call,       charges(2, 3), out, out, in, in, in) \
     X(cuMemGetAddressRange_v2,                              inner_call, counts|asks, maybe, maybe, in) \
-    X(cuMemAllocAsync,                                      call,       hosted|charges(1)|graphs_allocate, out, in, use) \
-    X(cuMemAllocFromPoolAsync,                              call,       hosted|charges(1)|graphs_allocate, out, in, use, use) \
-    X(cuMemFreeAsync,                                       post,       work|hosted, freed, use)             \
+    X(cuMemAllocAsync,                                      inner_call, hosted|charges(1)|graphs_allocate, out, in, use) \
+    X(cuMemAllocFromPoolAsync,                              inner_call, hosted|charges(1)|graphs_allocate, out, in, use, use) \
+    X(cuMemFreeAsync,                                       inner_post, work|hosted, freed, use)             \
     X(cuDeviceGetDefaultMemPool,                            call,       anywhere, give, in)              \
     X(cuDeviceGetMemPool,                                   call,       anywhere, give, in)              \
     X(cuDeviceSetMemPool,                                   call,       anywhere|lasts, in, use)         \

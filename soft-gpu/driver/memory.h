@@ -84,6 +84,9 @@ struct Allocation {
     bool host_pinned() const { return kind == Kind::host || kind == Kind::registered; }
 };
 
+// What cuMemAddressReserve has reserved there: where it begins, and its size.
+std::pair<std::uintptr_t, std::size_t> reserved_around(std::uintptr_t mapped);
+
 // Returns the pages of pinned memory (Kind::host) to the system, once the table no longer has it.
 void unmap_host(const Allocation& gone);
 

@@ -44,8 +44,12 @@ void barrier() {
     any.fetch_add(1, std::memory_order_seq_cst);
 }
 
-void require_word(CUdeviceptr address, std::size_t size, bool for_writing) {
-    require(address % size == 0 && Driver::get().memory.covered(address, size, for_writing));
+// None of a pool's memory, and no flag of a write, as NVIDIA's driver has it (580).
+void require_word(CUdeviceptr address, std::size_t size, bool for_writing, unsigned flags) {
+    const Memory& memory = Driver::get().memory;
+    require(address % size == 0 && memory.covered(address, size, for_writing) && !(for_writing && flags));
+    const auto found = memory.find(address);
+    require(!found || !found->pool);
 }
 
 }  // namespace
@@ -56,10 +60,14 @@ std::shared_ptr<Values> values(const CUstreamBatchMemOpParams* asked, unsigned c
     auto operation = std::make_shared<Values>();
     for (const CUstreamBatchMemOpParams* each = asked; each != asked + count; ++each) {
         switch (each->operation) {
-            case CU_STREAM_MEM_OP_WAIT_VALUE_32: require_word(each->waitValue.address, 4, false); break;
-            case CU_STREAM_MEM_OP_WAIT_VALUE_64: require_word(each->waitValue.address, 8, false); break;
-            case CU_STREAM_MEM_OP_WRITE_VALUE_32: require_word(each->writeValue.address, 4, true); break;
-            case CU_STREAM_MEM_OP_WRITE_VALUE_64: require_word(each->writeValue.address, 8, true); break;
+            case CU_STREAM_MEM_OP_WAIT_VALUE_32: require_word(each->waitValue.address, 4, false, 0); break;
+            case CU_STREAM_MEM_OP_WAIT_VALUE_64: require_word(each->waitValue.address, 8, false, 0); break;
+            case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+                require_word(each->writeValue.address, 4, true, each->writeValue.flags);
+                break;
+            case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+                require_word(each->writeValue.address, 8, true, each->writeValue.flags);
+                break;
             case CU_STREAM_MEM_OP_BARRIER:
             case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: break;
             default: fail(CUDA_ERROR_INVALID_VALUE);

@@ -95,8 +95,12 @@ bool find(std::uintptr_t address, Found& out) noexcept {
 }
 
 Extent extent_of(std::uint64_t address) noexcept {
-    Found found{};
-    return find(address, found) ? Extent{reinterpret_cast<std::uint64_t>(found.base), found.bytes} : Extent{0, 0};
+    if (!exists() || !may_be_managed(address, 1) || forked_after_init()) return {};
+    std::lock_guard lock(state().mutex);
+    if (const Allocation* const a = state().allocations.find(address); a && a->range) return {a->begin, a->bytes, true};
+    // What is beside variables on their pages is the driver's.
+    const Range* const range = state().ranges.find(address);
+    return {0, 0, range && !range->of_variables};
 }
 
 void forget_pinned(std::uintptr_t address) noexcept {

@@ -133,7 +133,7 @@ CU cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule module, co
     return variable<Op::cuModuleGetGlobal_v2>(address, bytes, module, name);
 }
 CU cuModuleUnload(CUmodule module) {
-    const CUresult r = bare_command<Op::cuModuleUnload>(module);
+    const CUresult r = command<Op::cuModuleUnload>(module);
     if (r == CUDA_SUCCESS) managed::unloaded(reinterpret_cast<std::uint64_t>(module));
     return r;
 }

@@ -184,6 +184,11 @@ namespace {
 // Writes one attribute; false if the pointer is not ours and the attribute has a neutral value for that.
 template <class T> void put(void* data, T value) { std::memcpy(data, &value, sizeof value); }
 
+// Of a mapping, as documented: all the addresses that were reserved with it.
+std::pair<std::uintptr_t, std::size_t> range_of(const Allocation& found) {
+    return found.kind == Kind::mapped ? reserved_around(found.base) : std::pair{found.base, found.size};
+}
+
 CUresult pointer_attribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
     const auto found = Driver::get().memory.find(pointer);
     if (!found) return CUDA_ERROR_INVALID_VALUE;
@@ -202,8 +207,8 @@ CUresult pointer_attribute(void* data, CUpointer_attribute attribute, CUdevicept
         case CU_POINTER_ATTRIBUTE_IS_MANAGED: put<bool>(data, found->is_managed()); break;
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: put<int>(data, found->device); break;
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: put<bool>(data, found->legacy_ipc()); break;
-        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: put(data, found->base); break;
-        case CU_POINTER_ATTRIBUTE_RANGE_SIZE: put(data, found->size); break;
+        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: put(data, range_of(*found).first); break;
+        case CU_POINTER_ATTRIBUTE_RANGE_SIZE: put(data, range_of(*found).second); break;
         case CU_POINTER_ATTRIBUTE_MAPPED: put<bool>(data, found->accessible); break;
         case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
             put<unsigned long long>(data, found->physical ? found->physical->properties.requestedHandleTypes

@@ -52,6 +52,12 @@ struct Reservations {
         spare[start] = size;
     }
 
+    std::pair<std::uintptr_t, std::size_t> around(std::uintptr_t address) const {
+        const auto after = ranges.upper_bound(address);
+        if (after == ranges.begin()) return {};
+        return *std::prev(after);
+    }
+
     bool contain(std::uintptr_t address, std::size_t size) {
         auto after = ranges.upper_bound(address);
         if (after == ranges.begin()) return false;
@@ -119,6 +125,13 @@ template <class Change> void for_mappings(CUdeviceptr start, std::size_t size, c
 }
 
 }  // namespace
+
+std::pair<std::uintptr_t, std::size_t> reserved_around(std::uintptr_t mapped) {
+    Reservations& all = reservations();
+    std::lock_guard lock(all.mutex);
+    return all.around(mapped);
+}
+
 }  // namespace barcuda::soft::driver
 
 using namespace barcuda::soft::driver;

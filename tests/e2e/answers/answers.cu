@@ -3,6 +3,7 @@
 // answer: codes and values that do not change from run to run. Most are mistakes. It runs natively and through Barcuda;
 // test_answers.py compares. `answers GROUP...` asks those groups whose names begin so.
 #include "attributes.h"
+#include "books.h"
 #include "contexts.h"
 #include "copies.h"
 #include "functions.h"
@@ -50,6 +51,7 @@ int main(int argc, char** argv) {
         {"modules", modules},
         {"graphs", graphs},
         {"seldom", seldom},
+        {"books", books},
         {"capture_ends", capture_ends},
     };
     const char* const faults[] = {"address", "trap", "misaligned", "shared", "launch"};

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """compare.py NATIVE OURS: answers of answers.cu beside each other. Prints each group with the number of its questions, of those that differ, and
-of those that differ and are not in the table of allowed.tsv; with --show GROUP the questions of a group, one a line.
+of those that differ and are in no table; with --show GROUP the questions of a group, one a line; with --open the lines that open.tsv lacks.
 
-A line of allowed.tsv is a regular expression of questions, another of native's answers, one of ours (each of the whole text; empty: any), and the
-reason; one that begins with "software GPU:" holds for no GPU. Questions with hw/ in their names are about the hardware: they count only where NATIVE and OURS are answers of a GPU."""
+There are two tables: allowed.tsv has what differs for good, open.tsv what is still to be done. A line is a regular expression of questions, another
+of native's answers, one of ours (each of the whole text; empty: any), and the reason; one that begins with "software GPU:" holds for no GPU. No line
+holds for a question that ends or hangs the program, or is not asked, unless it did so natively. Questions with hw/ in their names are about the
+hardware: they count only where NATIVE and OURS are answers of a GPU."""
 import argparse
 import collections
 import re
@@ -13,13 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ALLOWED = HERE / "allowed.tsv"
+TABLES = (HERE / "allowed.tsv", HERE / "open.tsv")
+NOT_ASKED = "(not asked)"
 
 
 def read(file):
     """The questions and their answers. Lines that begin with # say where the answers come from."""
     lines = Path(file).read_text(errors="backslashreplace").splitlines()
     return dict(line.split("\t", 1) for line in lines if "\t" in line and not line.startswith("#"))
+
+
+def ends(answer):
+    """Whether the question ended the program, or came after one that did."""
+    return answer == NOT_ASKED or re.fullmatch(r"(crash|exit):\d+|hangs", answer) is not None
 
 
 @dataclass
@@ -35,18 +43,21 @@ class Allowance:
         return self.reason.startswith("software GPU:")
 
     def covers(self, question, native, ours):
+        if ends(ours) and not ends(native):
+            return False
         return all(pattern.fullmatch(text) for pattern, text in ((self.question, question), (self.native, native), (self.ours, ours)))
 
 
-def allowances(file=ALLOWED):
+def allowances(*files):
     made = []
-    for number, line in enumerate(Path(file).read_text().splitlines(), 1):
-        if not line or line.startswith("#"):
-            continue
-        columns = line.split("\t")
-        if len(columns) != 4 or not columns[3]:
-            raise ValueError(f"{file}:{number}: a line has four columns, with a reason in the last")
-        made.append(Allowance(*(re.compile(column or ".*") for column in columns[:3]), columns[3]))
+    for file in files or TABLES:
+        for number, line in enumerate(Path(file).read_text().splitlines(), 1):
+            if not line or line.startswith("#"):
+                continue
+            columns = line.split("\t")
+            if len(columns) != 4 or not columns[3]:
+                raise ValueError(f"{file}:{number}: a line has four columns, with a reason in the last")
+            made.append(Allowance(*(re.compile(column or ".*") for column in columns[:3]), columns[3]))
     return made
 
 
@@ -67,7 +78,7 @@ def compare(native, ours, table, hardware):
         if not hardware and "/hw/" in question:
             continue
         asked[question.split("/")[0]] += 1
-        heard = ours.get(question, "(not asked)")
+        heard = ours.get(question, NOT_ASKED)
         if heard == answer:
             continue
         allowance = next((one for one in table if not (hardware and one.of_the_software_gpu) and one.covers(question, answer, heard)), None)
@@ -83,6 +94,7 @@ def main():
     words.add_argument("ours", help="a file with the answers through Barcuda")
     words.add_argument("--hardware", action="store_true", help="both are answers of one GPU: compare what names the hardware, too")
     words.add_argument("--show", metavar="GROUP", help="the questions of this group that differ and are not allowed")
+    words.add_argument("--open", action="store_true", help="the lines that open.tsv lacks; their last column is to be filled in")
     given = words.parse_args()
     table = allowances()
     outcome = compare(read(given.native), read(given.ours), table, given.hardware)
@@ -90,6 +102,10 @@ def main():
         for question, answer, heard, _ in outcome.unexplained:
             if question.startswith(given.show):
                 print(f"{question} | {answer} | {heard}")
+        return 0
+    if given.open:
+        for question, answer, heard, _ in outcome.unexplained:
+            print(*(re.escape(text) for text in (question, answer, heard)), "", sep="\t")
         return 0
     differing = collections.Counter(one[0].split("/")[0] for one in outcome.differing)
     unexplained = collections.Counter(one[0].split("/")[0] for one in outcome.unexplained)
