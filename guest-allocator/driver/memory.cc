@@ -211,7 +211,13 @@ CU cuIpcCloseMemHandle(CUdeviceptr p) {
 CU cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr p) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     managed::Found m;
-    if (!managed::find(p, m)) return command<Op::cuMemGetAddressRange_v2>(base, bytes, p);
+    if (!managed::find(p, m)) {
+        std::uint64_t type = 0;  // of memory that was freed the worker has none, though its driver may have it still
+        if (is_device(p) && !live_memory.holds(p, 1) &&
+            bare_command<Op::pointer_attribute>(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p) != CUDA_SUCCESS)
+            return CUDA_ERROR_NOT_FOUND;
+        return command<Op::cuMemGetAddressRange_v2>(base, bytes, p);
+    }
     if (base) *base = reinterpret_cast<CUdeviceptr>(m.base);
     if (bytes) *bytes = m.bytes;
     return CUDA_SUCCESS;

@@ -4,6 +4,15 @@
 #include "host-bridge/worker/bodies/body.h"
 
 namespace barcuda::ext {
+namespace {
+// Whether the client has freed the memory there, though the driver still has it.
+bool is_freed(CUdeviceptr address) {
+    CUdeviceptr begin = 0;
+    return session().deferred().pending() &&
+           driver().cuMemGetAddressRange_v2(&begin, nullptr, address) == CUDA_SUCCESS && session().is_retired(begin);
+}
+}  // namespace
+
 CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, CUdeviceptr address) {
     switch (attribute) {
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -22,8 +31,9 @@ CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, 
         case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: break;
         default: return CUDA_ERROR_NOT_SUPPORTED;
     }
-    void* values[] = {value};
     *value = 0;
+    if (is_freed(address)) return CUDA_ERROR_INVALID_VALUE;
+    void* values[] = {value};
     return driver().cuPointerGetAttributes(1, &attribute, values, address);
 }
 CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CUdeviceptr address) {

@@ -53,6 +53,13 @@ CUresult pointer_attributes(unsigned count, CUpointer_attribute* names, void** v
         }
     return CUDA_SUCCESS;
 }
+CUresult address_range(CUdeviceptr* begin, std::size_t* bytes, CUdeviceptr p) {
+    const World& w = World::current();
+    if (p < w.memory || p >= w.memory + World::memory_bytes) return CUDA_ERROR_NOT_FOUND;
+    if (begin) *begin = w.memory;
+    if (bytes) *bytes = World::memory_bytes;
+    return CUDA_SUCCESS;
+}
 CUresult no_parameters(CUfunction, std::size_t, std::size_t*, std::size_t*) { return CUDA_ERROR_INVALID_VALUE; }
 CUresult no_kernel_parameters(CUkernel, std::size_t, std::size_t*, std::size_t*) { return CUDA_ERROR_INVALID_VALUE; }
 template <class Handle> CUresult a_name(const char** name, Handle) {
@@ -89,6 +96,7 @@ Driver driver() {
 #undef X
     d.library = "/nowhere/";
     d.cuPointerGetAttributes = pointer_attributes;
+    d.cuMemGetAddressRange_v2 = address_range;
     d.cuFuncGetParamInfo = no_parameters;
     d.cuKernelGetParamInfo = no_kernel_parameters;
     d.cuFuncGetName = a_name<CUfunction>;

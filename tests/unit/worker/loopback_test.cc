@@ -117,6 +117,21 @@ TEST_F(Loopback, MemoryIsNotFreedTwice) {
     EXPECT_EQ((call<Op::cuMemFree_v2>(p).result), CUDA_SUCCESS);
     EXPECT_EQ((call<Op::cuMemFree_v2>(p).result), CUDA_ERROR_INVALID_VALUE);
 }
+TEST_F(Loopback, FreedMemoryIsUnknownThoughTheDriverStillHasIt) {
+    CUdeviceptr p = world.memory;
+    std::uint64_t type = 0;
+    const auto asked = [&] {
+        return call<Op::pointer_attribute>(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p + 64).result;
+    };
+    EXPECT_EQ(ground.session.deferred().allocate(p, 4096), CUDA_SUCCESS);
+    EXPECT_EQ(asked(), CUDA_SUCCESS);
+    EXPECT_TRUE((call<Op::write_fence>(CUstream{}, ext::Fence{0x2000, 1}).ok()));  // until it is written, the GPU works
+    EXPECT_EQ((call<Op::cuMemFree_v2>(p).result), CUDA_SUCCESS);
+    EXPECT_EQ(asked(), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_TRUE(ground.session.deferred().pending());
+    EXPECT_EQ(ground.session.deferred().allocate(p, 4096), CUDA_SUCCESS);  // the same memory again
+    EXPECT_EQ(asked(), CUDA_SUCCESS);
+}
 TEST_F(Loopback, ACopyFromOutsideTheExtentsIsALie) {
     for (std::uint64_t offset : {ground.granted, ground.granted - 1, ~std::uint64_t{0} - 100}) {
         guest.offset = offset;
