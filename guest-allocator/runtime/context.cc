@@ -7,6 +7,7 @@
 // context and nothing is cached for it.
 #include "guest-allocator/runtime/context.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace barcuda::runtime {
@@ -20,6 +21,16 @@ constinit std::atomic<bool> initialized{false};
 constinit std::atomic<bool> over{false};
 constinit std::atomic<int> devices{0};
 constinit std::atomic<CUcontext> primaries[max_devices] = {};
+
+struct Preferred {
+    int devices[max_devices] = {};
+    int count = 1;  // the first device alone
+};
+constinit Preferred preferred;  // under state_lock
+Preferred preferred_devices() {
+    std::lock_guard hold(state_lock);
+    return preferred;
+}
 
 CUresult first_init() {
     // Before the lock: a driver that begins calls the loader.
@@ -78,6 +89,14 @@ bool is_primary(CUdevice device, CUcontext current) {
     return primary(device, &known) == CUDA_SUCCESS && known == current;
 }
 
+// The first of them that has a context.
+CUresult bind_preferred() {
+    const Preferred in_order = preferred_devices();
+    CUresult result = CUDA_ERROR_NO_DEVICE;
+    for (int i = 0; i < in_order.count && result != CUDA_SUCCESS; ++i) result = bind(in_order.devices[i]);
+    return result;
+}
+
 }  // namespace
 
 CUresult bind() {
@@ -86,12 +105,13 @@ CUresult bind() {
     if (CUresult result = cuCtxGetCurrent(&current)) return result;
     unsigned now = resets.load(std::memory_order_acquire);
     bool died = current && current == thread.bound && thread.resets != now;
-    if (!current || died) return bind(thread.device);
+    if (!current || died) return thread.chosen ? bind(thread.device) : bind_preferred();
     CUdevice device = 0;
     bool ours = cuCtxGetDevice(&device) == CUDA_SUCCESS && is_primary(device, current);
     thread.bound = ours ? current : nullptr;
     if (ours) {
         thread.device = device;
+        thread.chosen = true;
         thread.resets = now;
     }
     return CUDA_SUCCESS;
@@ -104,14 +124,23 @@ CUresult bind(int device) {
     if (CUresult result = cuCtxSetCurrent(context)) return result;
     thread.bound = context;
     thread.device = device;
+    thread.chosen = true;
     thread.resets = now;
     return CUDA_SUCCESS;
+}
+
+void prefer_devices(std::span<const int> devices) {
+    std::lock_guard hold(state_lock);
+    preferred = {};
+    if (devices.empty()) return;
+    std::ranges::copy(devices, preferred.devices);
+    preferred.count = static_cast<int>(devices.size());
 }
 
 CUresult current_device(int* device) {
     if (CUresult result = init()) return result;
     CUcontext current = nullptr;
-    *device = thread.device;
+    *device = thread.chosen ? thread.device : preferred_devices().devices[0];
     if (cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current || current == thread.bound) return CUDA_SUCCESS;
     CUdevice handle = 0;
     if (cuCtxGetDevice(&handle) == CUDA_SUCCESS) *device = handle;

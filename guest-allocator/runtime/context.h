@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // context.h: devices and their primary contexts, for the files that manage them (most need only ready() of runtime.h).
 #pragma once
+#include <span>
+
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/runtime/runtime.h"
 
@@ -12,6 +14,8 @@ extern guest::Mutex state_lock;
 
 CUresult bind(int device);             // cudaSetDevice: the device's primary context becomes current
 CUresult current_device(int* device);  // without making a context
-CUresult reset(int device);            // destroys the primary context; the next call of any thread makes a new one
+// cudaSetValidDevices: the devices of threads that have set none, in this order. None: the first one. All must exist.
+void prefer_devices(std::span<const int> devices);
+CUresult reset(int device);  // destroys the primary context; the next call of any thread makes a new one
 
 }  // namespace barcuda::runtime

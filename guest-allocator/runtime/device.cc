@@ -34,6 +34,17 @@ API cudaSetDevice(int device) { return record(bind(device)); }
 
 API cudaGetDevice(int* device) { return record(device ? current_device(device) : CUDA_ERROR_INVALID_VALUE); }
 
+// Of threads that have set no device: those that have a context, or are told of their device, have one.
+API cudaSetValidDevices(int* devices, int count) {
+    if (CUresult result = init()) return record(result);
+    if (count < 0 || count > device_count() || (count && !devices)) return record(cudaErrorInvalidValue);
+    const std::span wanted(devices, static_cast<std::size_t>(count));
+    for (int device : wanted)
+        if (device < 0 || device >= device_count()) return record(cudaErrorInvalidDevice);
+    prefer_devices(wanted);
+    return record(cudaSuccess);
+}
+
 API cudaInitDevice(int device, unsigned device_flags, unsigned flags) {
     if (flags & ~unsigned{cudaInitDeviceFlagsAreValid}) return record(cudaErrorInvalidValue);
     if (flags & cudaInitDeviceFlagsAreValid) {

@@ -34,6 +34,7 @@ struct Launch {
 
 struct Thread {
     int device = 0;                   // cudaSetDevice's, or that of an adopted primary context
+    bool chosen = false;              // it is one of these; else it is the process's to choose (cudaSetValidDevices)
     cudaError_t error = cudaSuccess;  // cudaGetLastError's
     CUcontext bound = nullptr;        // the primary context of `device` if it is current; null under a foreign context
     unsigned resets = 0;              // `resets` below, as of binding

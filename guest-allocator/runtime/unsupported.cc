@@ -61,7 +61,6 @@ UNSUPPORTED(__cudaGetProcAddress)
 UNSUPPORTED(__cudaRegisterHostVar)
 UNSUPPORTED(__cudaRegisterUnifiedTable)
 UNSUPPORTED(cudaDeviceGetNvSciSyncAttributes)
-UNSUPPORTED(cudaSetValidDevices)
 
 // ---- of older toolkits: texture and surface references, gone since CUDA 12 -----------------------------------------
 UNSUPPORTED(__cudaRegisterTexture)

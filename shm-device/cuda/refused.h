@@ -51,7 +51,6 @@
     X("it is for Windows", "tell devices apart by cuDeviceGetUuid", "cuDeviceGetLuid")                               \
     X("NvSci is for embedded boards", "wait by events",                                                              \
       "cuDeviceGetNvSciSyncAttributes cudaDeviceGetNvSciSyncAttributes")                                             \
-    X("which devices a process sees is settled at its start", "set CUDA_VISIBLE_DEVICES", "cudaSetValidDevices")     \
     X("it is cuBLAS as it was before it had handles, or for several GPUs", "use cublas_v2.h, or NVIDIA's cuBLAS in the guest", \
       "cublasXt* cublasAlloc cublasFree cublasInit cublasShutdown cublasGetError cublasSetKernelStream")             \
     X("the host's cuBLAS and cuRAND are served for what programs were seen to call",                                 \

@@ -432,6 +432,28 @@ static void two(Device& a, Device& b, bool next) {
     if (differ) both(reset_beside), both(variables), both(waits), both(copies);
 }
 
+// A thread that has set no device has the first of those that the process prefers; others keep theirs.
+static void preferred(int other) {
+    CHECK(cudaSetDevice(0));
+    int wanted[] = {other, 0};
+    REQUIRE(cudaSetValidDevices(wanted, -1) == cudaErrorInvalidValue);
+    CHECK(cudaSetValidDevices(wanted, 2));
+    const auto of_thread = [](bool works) {
+        int device = -1;
+        std::thread([&] {
+            if (works) CHECK(cudaFree(nullptr));
+            CHECK(cudaGetDevice(&device));
+        }).join();
+        return device;
+    };
+    REQUIRE(of_thread(false) == other && of_thread(true) == other);
+    int mine = -1;
+    CHECK(cudaGetDevice(&mine));
+    REQUIRE(mine == 0);
+    CHECK(cudaSetValidDevices(nullptr, 0));
+    REQUIRE(of_thread(false) == 0 && of_thread(true) == 0);
+}
+
 int main(int argc, char** argv) {
     int count = 0;
     CHECK(cudaGetDeviceCount(&count));
@@ -446,5 +468,6 @@ int main(int argc, char** argv) {
         for (size_t j = i + 1; j < all.size(); ++j) two(all[i], all[j], j == i + 1 || (i == 0 && j == all.size() - 1));
     if (all[0].number != all[1].number) each_in_turn(all);
     in_a_row(all), host_memory(all);
+    if (count > 1) preferred(count - 1);
     return verdict(0);
 }

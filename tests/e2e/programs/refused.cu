@@ -33,12 +33,11 @@ int main() {
     unsigned mask;
     char luid[8];
     CUmulticastObjectProp prop = {};
-    int devices = 0;
     twice("cuDeviceGetLuid", [&] { return p_cuDeviceGetLuid(luid, &mask, 0); });
     twice("cuMulticastGetGranularity",
           [&] { return p_cuMulticastGetGranularity(&bytes, &prop, CU_MULTICAST_GRANULARITY_MINIMUM); });
     twice("cuCheckpointProcessLock", [] { return p_cuCheckpointProcessLock(1, nullptr); });
-    twice("cudaSetValidDevices", [&] { return cudaSetValidDevices(&devices, 1); });
+    twice("cudaDeviceGetNvSciSyncAttributes", [&] { return cudaDeviceGetNvSciSyncAttributes(luid, 0, 0); });
     twice("cudaImportExternalMemory", [] { return cudaImportExternalMemory(nullptr, nullptr); });
     REQUIRE(heard == 10);
     // What is refused is not offered either.

@@ -5,7 +5,7 @@ import pytest
 
 from e2e.flat import BUILD, RUN, TOP, run
 
-SAYING = ["cuDeviceGetLuid", "cuMulticastGetGranularity", "cuCheckpointProcessLock", "cudaSetValidDevices", "cuImportExternalMemory"]
+SAYING = ["cuDeviceGetLuid", "cuMulticastGetGranularity", "cuCheckpointProcessLock", "cudaDeviceGetNvSciSyncAttributes", "cuImportExternalMemory"]
 ANSWERING = [*SAYING[:-1], "cudaImportExternalMemory"]
 
 
