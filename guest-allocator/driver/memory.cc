@@ -145,11 +145,13 @@ CU cuMemFree_v2(CUdeviceptr p) {
         const CUresult waited = wait_for_devices(), freed = managed::free(p);
         return waited == CUDA_SUCCESS ? freed : waited;
     }
-    // The worker may free later, and could then not say that nothing begins there.
+    // The worker may free later, and could then not say that nothing begins there. (Managed memory that was freed is
+    // its driver's ordinary memory: the guest knows better.)
     using Kind = LiveMemory::Kind;
     if (const Kind kind = live_memory.kind_of(p, 1); kind == Kind::none || kind == Kind::learned) {
         CUdeviceptr begin = 0;
-        if (command<Op::cuMemGetAddressRange_v2>(&begin, nullptr, p) != CUDA_SUCCESS || begin != p)
+        if (look_at(p, 1) == Named::refused ||
+            command<Op::cuMemGetAddressRange_v2>(&begin, nullptr, p) != CUDA_SUCCESS || begin != p)
             return CUDA_ERROR_INVALID_VALUE;
     }
     const CUresult waited = wait_for_device(), freed = command<Op::cuMemFree_v2>(p);
