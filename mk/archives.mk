@@ -47,7 +47,8 @@ joined_folders := $(if $(PRECOMPILED),base/cli guest-allocator/client guest-allo
 apart_from_others := $(patsubst %,guest-allocator/driver/%.cc,context descriptor host_function names older tensor_map) guest-allocator/runtime/per_thread.cc \
     $(patsubst %,guest-allocator/runtime/%.cc,static_runtime texture unsupported) \
     $(patsubst %,host-bridge/bridge/%.cc,client doorbell kept numbers upgrade_desk visitor) host-bridge/between/keeping.cc \
-    host-bridge/cage/namespaces.cc host-bridge/cli/container.cc \
+    host-bridge/cage/namespaces.cc \
+    $(patsubst %,host-bridge/cli/%.cc,bridge container smi smi_properties smi_query suspend trace vm vm_config vm_keeping wake) \
     host-bridge/worker/execute.cc host-bridge/worker/execute_captured.cc soft-gpu/driver/entry_points.cc soft-gpu/driver/shareable.cc
 define joined_source
 sources_$(1) := $(2)

@@ -164,7 +164,7 @@ void look_for_device(const Machine& machine) {
 
 // A bridge that has ended says so, or its lock is free. If a guest cannot see the bridge's process, the heartbeat
 // tells.
-bool is_served(const Region& region) {
+bool has_bridge(const Region& region) {
     constexpr const char* start = "start barcuda-bridge on the host";
     if (!region.served()) {
         bad("a bridge: none serves this region", start);
@@ -188,7 +188,7 @@ void look_at_region(bool needed) {
     char build[sizeof barcuda_header::build + 1];
     good(fmt::format("region {}: {} MiB at {:#x}, made by build {}", region.path(), region.shape().size >> 20,
                      region.shape().base, region.build(build)));
-    const bool served = is_served(region);
+    const bool served = has_bridge(region);
     if (served) good("a bridge serves it");
     look_at_books(region);
     if (!served) return;

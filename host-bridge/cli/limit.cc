@@ -32,7 +32,7 @@ struct LimitCommand {
 
 // Reads a number with a unit, or "none", which the bridge receives as 0. Returns an error, or nothing. A typed 0 is an
 // error, because the operator would mean the opposite of what it means to the bridge.
-std::string read(const std::string& value, std::uint64_t& number) {
+std::string parse_value(const std::string& value, std::uint64_t& number) {
     if (value == "none") {
         number = 0;
         return {};
@@ -41,8 +41,8 @@ std::string read(const std::string& value, std::uint64_t& number) {
     return number == 0 ? "0 is not accepted: the least is 1, and none removes the limit" : "";
 }
 
-std::string read(const AboutLimit& its, const std::string& value, std::uint64_t& number) {
-    if (its.unit != Unit::on_or_off) return read(value, number);
+std::string parse_value(const AboutLimit& its, const std::string& value, std::uint64_t& number) {
+    if (its.unit != Unit::on_or_off) return parse_value(value, number);
     number = value == "on";
     return value == "on" || value == "off" ? "" : "it is on or off";
 }
@@ -57,7 +57,7 @@ std::string read_share(const std::string& name, const std::string& value, LimitR
         return {};
     }
     std::uint64_t weight = 0;
-    std::string e = read(value, weight);
+    std::string e = parse_value(value, weight);
     if (e.empty() && weight > turns::most_weight) e = fmt::format("a weight is at most {}", turns::most_weight);
     request.weight_given = true;
     request.share.weight = static_cast<std::uint32_t>(weight);
@@ -93,7 +93,7 @@ Failure parse(const std::string& word, bool of_one, LimitRequest& request) {
             const auto of = of_one               ? LimitRequest::one_clients
                             : whose == Of::guest ? LimitRequest::the_guests
                                                  : LimitRequest::each_clients;
-            change(of, read(its, value, request.values[i]));
+            change(of, parse_value(its, value, request.values[i]));
         }
     });
     return found ? error : error + names;

@@ -237,7 +237,7 @@ class Move {
 
 // ---- the parent
 volatile sig_atomic_t worker = 0;
-void pass_on(int) {
+void pass_to_child(int) {
     if (worker > 0) kill(worker, SIGTERM);
 }
 
@@ -253,7 +253,7 @@ int supervise(Move& move, const Progress& progress) {
     worker = child;
     for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
         struct sigaction action {};
-        action.sa_handler = pass_on;
+        action.sa_handler = pass_to_child;
         sigaction(number, &action, nullptr);
     }
     int status = 0;

@@ -25,17 +25,17 @@
 namespace barcuda {
 namespace {
 
-using Json = nlohmann::json;
+using nlohmann::json;
 
-constexpr timeval patience{60, 0};  // for one answer: QEMU answers between two pieces of other work
-constexpr int between_looks = 20;   // milliseconds
+constexpr timeval patience{60, 0};   // for one answer: QEMU answers between two pieces of other work
+constexpr int between_answers = 20;  // milliseconds
 constexpr std::size_t most_answer = 1 << 20;
 constexpr std::uint64_t most_stream = std::uint64_t{1} << 42;  // a QEMU that its guest has taken over writes on and on
 constexpr int passed = 3;                                      // the descriptor's number in virsh
 constexpr const char* name_of_pipe = "barcuda";
 
 // QEMU's answer as what it returns, or as its error.
-Failure result_of(const Json& answer, Json& result) {
+Failure result_of(const json& answer, json& result) {
     if (const auto error = answer.find("error"); error != answer.end())
         return watch::printable(error->value("desc", "an error without a description"));
     result = answer.at("return");
@@ -99,33 +99,33 @@ struct Qemu::Talk {
         }
     }
 
-    Failure by_socket(const std::string& line, int fd, Json& result) {
+    Failure by_socket(const std::string& line, int fd, json& result) {
         if (!send_message(socket.fd(), line.data(), line.size(), fd))
             return errno == EPIPE ? "QEMU has ended" : strerror(errno);
         for (std::string said;;) {
             if (Failure e = receive(said)) return e;
-            const Json answer = Json::parse(said);
+            const json answer = json::parse(said);
             if (answer.contains("return") || answer.contains("error")) return result_of(answer, result);
             hear(answer);
         }
     }
 
-    void hear(const Json& event) {
+    void hear(const json& event) {
         const std::string name = event.value("event", "");
-        const Json time = event.value("timestamp", Json::object());
+        const json time = event.value("timestamp", json::object());
         const auto part = [&time](const char* member) { return time.value(member, std::uint64_t{0}); };
         const auto at = static_cast<std::int64_t>(part("seconds") * 1'000'000 + part("microseconds"));
         if (name == "STOP") stopped = at;
         if (name == "RESUME") went_on = at;
     }
 
-    Failure by_virsh(const std::string& line, int fd, Json& result) const {
+    Failure by_virsh(const std::string& line, int fd, json& result) const {
         std::vector<std::string> words{"qemu-monitor-command", domain};
         if (fd >= 0) words.insert(words.end(), {"--pass-fds", std::to_string(passed)});
         words.push_back(line);
         std::string said;
         if (Failure e = virsh(words, said, fd)) return e;
-        return result_of(Json::parse(said), result);
+        return result_of(json::parse(said), result);
     }
 
     // What the guest is told: by libvirt, which keeps account of it.
@@ -135,27 +135,27 @@ struct Qemu::Talk {
         return virsh({of_virsh, domain}, said);
     }
 
-    Failure tell(const std::string& command, const Json& arguments, Json& result, int fd = -1) {
-        Json line{{"execute", command}};
+    Failure tell(const std::string& command, const json& arguments, json& result, int fd = -1) {
+        json line{{"execute", command}};
         if (!arguments.empty()) line["arguments"] = arguments;
         try {
             return socket ? by_socket(line.dump() + "\n", fd, result) : by_virsh(line.dump(), fd, result);
-        } catch (const Json::exception&) { return "QEMU's monitor gives an answer that is none"; }
+        } catch (const json::exception&) { return "QEMU's monitor gives an answer that is none"; }
     }
-    Failure tell(const std::string& command, const Json& arguments = Json::object()) {
-        Json nothing;
+    Failure tell(const std::string& command, const json& arguments = json::object()) {
+        json nothing;
         return tell(command, arguments, nothing);
     }
     // A text that is a member of an answer.
     Failure look(const std::string& command, const char* member, std::string& text) {
-        Json result;
-        if (Failure e = tell(command, Json::object(), result)) return e;
+        json result;
+        if (Failure e = tell(command, json::object(), result)) return e;
         const auto found = result.is_object() ? result.find(member) : result.end();
         text = result.is_object() && found != result.end() && found->is_string() ? found->get<std::string>() : "";
         return {};
     }
     Failure give(int fd) {
-        Json nothing;
+        json nothing;
         return tell("getfd", {{"fdname", name_of_pipe}}, nothing, fd);
     }
 };
@@ -220,17 +220,17 @@ Failure Qemu::create(const std::string& name, const std::string& domain) {
 Failure Qemu::check(const std::string& region) {
     struct stat its {};
     if (stat(region.c_str(), &its) != 0) return fmt::format("{}: {}", region, strerror(errno));
-    Json all;
-    if (Failure e = talk_->tell("query-memdev", Json::object(), all)) return e;
+    json all;
+    if (Failure e = talk_->tell("query-memdev", json::object(), all)) return e;
     memories_.clear();
     size_ = static_cast<std::uint64_t>(its.st_size);
-    for (const Json& one : all) {
+    for (const json& one : all) {
         // A text or a yes in these places; a member that is anything else is none.
         const auto name = one.is_object() ? one.find("id") : one.end();
         const auto shared = one.is_object() ? one.find("share") : one.end();
-        if (!one.is_object() || shared == one.end() || *shared != Json(true)) continue;
+        if (!one.is_object() || shared == one.end() || *shared != json(true)) continue;
         const std::string id = name != one.end() && name->is_string() ? name->get<std::string>() : "";
-        Json file;
+        json file;
         struct stat st {};
         const bool named =
             !talk_->tell("qom-get", {{"path", "/objects/" + id}, {"property", "mem-path"}}, file) && file.is_string();
@@ -252,7 +252,7 @@ Failure Qemu::check(const std::string& region) {
 }
 
 Failure Qemu::ignore_shared(bool yes) {
-    Json list = Json::array({{{"capability", "x-ignore-shared"}, {"state", yes}}});
+    json list = json::array({{{"capability", "x-ignore-shared"}, {"state", yes}}});
     if (Failure e = talk_->tell("migrate-set-capabilities", {{"capabilities", list}})) return e;
     ignores_ = yes;
     return {};
@@ -291,7 +291,7 @@ Failure Qemu::begin_to_save(const File& to) {
 
 // Waits for the end of what QEMU writes or reads.
 Failure Qemu::migrated(const char* what) {
-    for (std::string status;; poll(nullptr, 0, between_looks)) {
+    for (std::string status;; poll(nullptr, 0, between_answers)) {
         if (Failure e = talk_->look("query-migrate", "status", status)) return e;
         if (status == "completed") return {};
         if (status == "failed" || status == "cancelled")  // empty: a QEMU that reads has not begun
@@ -343,7 +343,7 @@ Failure Qemu::go_on() {
     std::string status = "active";
     for (int looks = 0; looks < 500 && (status == "active" || status == "cancelling" || status == "setup"); ++looks) {
         if (Failure e = talk_->look("query-migrate", "status", status)) return e;
-        poll(nullptr, 0, between_looks);
+        poll(nullptr, 0, between_answers);
     }
     if (ignores_)
         if (Failure e = ignore_shared(false)) return e;

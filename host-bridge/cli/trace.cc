@@ -73,7 +73,7 @@ void look(Trace& trace) {
             std::ranges::sort(calls, {}, process.client ? &Call::begin : &Call::end);
 }
 
-Trace read(const std::string& file) {
+Trace read_trace(const std::string& file) {
     Trace trace;
     trace.file = file;
     std::ifstream in(file);
@@ -171,7 +171,7 @@ std::map<std::int64_t, std::int64_t> numbers(const Trace& trace, std::set<std::i
 int merge_traces(const std::vector<std::string>& files, const std::string& output) {
     std::vector<Trace> traces;
     for (const std::string& file : files) {
-        traces.push_back(read(file));
+        traces.push_back(read_trace(file));
         if (const std::string& e = traces.back().error; !e.empty())
             return complain("trace", fmt::format("{} {}", file, e));
     }

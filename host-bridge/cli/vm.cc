@@ -321,7 +321,7 @@ int run_vm(const VmOptions& c, const std::function<void()>& detach) {
 }
 
 // What has been added to the file goes to standard error.
-void pass_on(std::ifstream& file) {
+void print_rest(std::ifstream& file) {
     for (char text[4096]; file.read(text, sizeof text), file.gcount() > 0;)
         fmt::print(stderr, "{}", std::string_view(text, static_cast<std::size_t>(file.gcount())));
     file.clear();
@@ -357,7 +357,7 @@ int run_detached(const VmOptions& c) {
         if (caught()) kill(child, SIGTERM);
         pollfd ready = {ends[0], POLLIN, 0};
         const bool decided = poll(&ready, 1, 200) > 0;
-        pass_on(said);
+        print_rest(said);
         if (!decided) continue;
         char letter;
         if (read(ends[0], &letter, 1) == 1) {
@@ -366,7 +366,7 @@ int run_detached(const VmOptions& c) {
         }
         int status = 0;
         while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-        pass_on(said);
+        print_rest(said);
         return exit_status(status);
     }
 }
