@@ -40,8 +40,8 @@ buildable = $(if $(toolkit),$(1),$(filter $(without_toolkit),$(1)))
 # Six files of such a folder are compiled as one source, which reads their headers once: a third of the time of a first build. Alone are
 # those that have flags of their own, or names of another file, and what tests link by itself. Without precompiled headers, or with ccache,
 # each file is compiled alone: that finds forgotten includes, and serves those who change one file at a time.
-joined_folders := $(if $(PRECOMPILED),base/cli guest-allocator/client guest-allocator/driver guest-allocator/driver/managed/mechanism \
-    guest-allocator/runtime host-bridge/between host-bridge/bridge host-bridge/cage host-bridge/cli host-bridge/suspended host-bridge/watch \
+joined_folders := $(if $(PRECOMPILED),base/cli guest-allocator/driver guest-allocator/driver/managed/mechanism guest-allocator/runtime \
+    host-bridge/between host-bridge/bridge host-bridge/cage host-bridge/cli host-bridge/suspended host-bridge/watch \
     host-bridge/worker host-bridge/worker/births host-bridge/worker/bodies host-bridge/worker/memory host-bridge/worker/session \
     soft-gpu/compiler soft-gpu/driver soft-gpu/driver/calls)
 apart_from_others := $(patsubst %,guest-allocator/driver/%.cc,context descriptor host_function names older tensor_map) guest-allocator/runtime/per_thread.cc \
