@@ -66,9 +66,11 @@ joined_in = $(filter-out $(apart_from_others),$(filter $(1)/%.cc,$(foreach file,
 objects = $(patsubst %.cc,$(B)/%.o,$(filter-out $(foreach folder,$(joined_folders),$(call joined_in,$(folder),$(1))),$(1))) \
     $(foreach folder,$(joined_folders),$(if $(call joined_in,$(folder),$(1)),$(objects_of_$(folder))))
 
-# An archive is made again when a source has come or gone. It names its objects, and has no copies of them.
+# An archive is made again when a source has come or gone, or is compiled with others or alone from now on. It names its objects, and has
+# no copies of them.
+listed = $(sources_$(1)) $(if $(filter $(1),$(archives)),$(joined_folders) $(apart_from_others))
 $(B)/%.sources: FORCE
-	@mkdir -p $(@D) && echo $(sources_$*) | cmp -s - $@ || echo $(sources_$*) > $@
+	@mkdir -p $(@D) && echo $(call listed,$*) | cmp -s - $@ || echo $(call listed,$*) > $@
 .PHONY: FORCE
 define archive
 $(B)/$(1).a: $(call objects,$(call buildable,$(sources_$(1)))) $(B)/$(1).sources
