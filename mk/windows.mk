@@ -2,7 +2,7 @@
 # windows.mk: what Windows guests have, made by mingw-w64 of the sources that Linux guests are made of. A file
 # guest-windows/PATH is what Windows has in the place of PATH: its folder is looked through first.
 #
-#   make windows    installs the compiler and Wine where they are missing, and builds all of build/windows
+#   make windows    installs the compiler and Wine where they are missing, and builds all of build/windows and build/lib/barcuda-windows
 #
 # Without it tests/windows is skipped, but for what takes seconds to build, and says so.
 
@@ -11,6 +11,7 @@ mingw := x86_64-w64-mingw32
 windows_cxx := $(firstword $(wildcard /usr/bin/$(mingw)-g++-posix))
 windows_compile = $(if $(findstring ccache,$(CXX)),ccache) $(windows_cxx)
 W := $(B)/windows
+dlls := $(lib)/barcuda-windows
 # Attributes that only ELF has are ignored.
 windows_flags := -std=c++20 -O2 -Wall -Wextra -Werror -Wno-attributes -Wno-format -D_GNU_SOURCE -D__USE_MINGW_ANSI_STDIO=1 -D_WIN32_WINNT=0x0a00 \
     -DBARCUDA_VERSION='"$(VERSION)"' -Iguest-windows -I. \
@@ -60,37 +61,55 @@ $(W)/refused.o: $(W)/entries.o $(library_headers) guest-allocator/exports/unsupp
 	@{ echo 'LIBRARY nvcuda.dll'; echo EXPORTS; cat $(W)/entries; cut -d ' ' -f 1 $(W)/refused; } > $(W)/nvcuda.def
 
 windows_libraries := -lsynchronization -lsetupapi
-$(W)/nvcuda.dll: $(W)/entries.o $(W)/refused.o $(windows_guest) $(windows_base)
+$(dlls)/nvcuda.dll: $(W)/entries.o $(W)/refused.o $(windows_guest) $(windows_base)
 	$(call making,LINK)
 	@$(windows_cxx) -shared -static -o $@ $(W)/nvcuda.def $^ -Wl,--whole-archive $(W)/driver.a -Wl,--no-whole-archive $(windows_libraries) \
 	    -Wl,--out-implib,$(W)/libnvcuda.a
 
-# The runtime, over nvcuda.dll. No program's own runtime is replaced: a program of Windows names the DLL.
+# The runtime, over nvcuda.dll: of CUDA 13, and of CUDA 12, which has functions of its own (runtime/older.cc) behind the same names. No
+# program's own runtime is replaced: a program of Windows names the DLL.
 windows_runtime := $(call objects_of,$(filter-out %/static_runtime.cc %/find_runtime.cc,$(sources_guest-runtime)),guest-allocator/runtime/%)
-$(W)/cudart64_13.dll: $(windows_runtime) $(windows_base) | $(W)/nvcuda.dll
+$(W)/runtime_names: $(windows_runtime)
+	$(call making,GEN)
+	@$(mingw)-nm -g --defined-only $^ 2> /dev/null | awk '$$2 == "T" { print $$3 }' | LC_ALL=C sort -u > $@
+$(W)/cudart64_13.def: $(W)/runtime_names
+	@{ echo 'LIBRARY cudart64_13.dll'; echo EXPORTS; grep -E '^(cuda[A-Z]|__cuda)' $<; } > $@
+$(W)/cudart64_12.def: $(W)/runtime_names
+	@{ echo 'LIBRARY cudart64_12.dll'; echo EXPORTS; awk '/^barcuda_12_/ { older[substr($$1, 12)] = 1; next } \
+	    /^(cuda[A-Z]|__cuda)/ { names[$$1] = 1 } END { for (n in names) print n (n in older ? " = barcuda_12_" n : "") }' $< | LC_ALL=C sort; } > $@
+$(dlls)/cudart64_%.dll: $(W)/cudart64_%.def $(windows_runtime) $(windows_base) | $(dlls)/nvcuda.dll
 	$(call making,LINK)
-	@{ echo 'LIBRARY cudart64_13.dll'; echo EXPORTS; $(mingw)-nm -g --defined-only $(windows_runtime) 2> /dev/null | \
-	    awk '$$2 == "T" && $$3 ~ /^(cuda[A-Z]|__cuda)/ { print $$3 }' | LC_ALL=C sort -u; } > $(W)/cudart64_13.def
-	@$(windows_cxx) -shared -static -o $@ $(W)/cudart64_13.def $^ -L$(W) -lnvcuda $(windows_libraries) -Wl,--out-implib,$(W)/libcudart.a
+	@$(windows_cxx) -shared -static -o $@ $^ -L$(W) -lnvcuda $(windows_libraries) -Wl,--out-implib,$(W)/libcudart$*.a
 
-# Driver-API programs, in C: the same for both systems, which must print the same (tests/windows/test_programs.py).
-windows_programs := $(basename $(notdir $(wildcard tests/windows/programs/*.c)))
-program_flags := -O1 -Wall -Wextra -Werror -Wno-format -isystem $(CUDA_HOME)/include
-$(W)/programs/%.exe: tests/windows/programs/%.c tests/windows/programs/check.h | $(W)/nvcuda.dll
-	$(call making,MINGW,$<)
-	@$(subst g++,gcc,$(windows_cxx)) -D__USE_MINGW_ANSI_STDIO=1 $(program_flags) -static -s -o $@ $< -L$(W) -lnvcuda
-$(W)/programs/waits.exe: tests/windows/lives/waits.c tests/windows/programs/check.h | $(W)/nvcuda.dll
-	$(call making,MINGW,$<)
-	@$(subst g++,gcc,$(windows_cxx)) -D__USE_MINGW_ANSI_STDIO=1 $(program_flags) -static -s -o $@ $< -L$(W) -lnvcuda
-$(W)/programs/runtime_api.exe: tests/windows/runtime/runtime_api.c tests/windows/programs/check.h | $(W)/cudart64_13.dll
-	$(call making,MINGW,$<)
-	@$(subst g++,gcc,$(windows_cxx)) -D__USE_MINGW_ANSI_STDIO=1 $(program_flags) -static -s -o $@ $< -L$(W) -lcudart -lnvcuda
-$(W)/native/programs/runtime_api: tests/windows/runtime/runtime_api.c tests/windows/programs/check.h | $(links)
-	$(call making,CC,$<)
-	@$(CC) $(program_flags) -o $@ $< -L$(lib)/barcuda -l:libcudart.so.13 -l:libcuda.so.1
-$(W)/native/programs/%: tests/windows/programs/%.c tests/windows/programs/check.h | $(links)
-	$(call making,CC,$<)
-	@$(CC) $(program_flags) -o $@ $< -L$(lib)/barcuda -l:libcuda.so.1 -pthread
+# NVML, by itself: it loads no driver.
+windows_nvml := $(call objects_of,$(sources_guest-nvml),guest-allocator/nvml/%)
+$(dlls)/nvml.dll: $(windows_nvml) $(windows_base)
+	$(call making,LINK)
+	@mkdir -p $(@D)
+	@{ echo 'LIBRARY nvml.dll'; echo EXPORTS; $(mingw)-nm -g --defined-only $(windows_nvml) 2> /dev/null | \
+	    awk '$$2 == "T" && $$3 ~ /^(nvml[A-Z]|barcuda_nvml_)/ { print $$3 }' | LC_ALL=C sort -u; } > $(W)/nvml.def
+	@$(windows_cxx) -shared -static -o $@ $(W)/nvml.def $^ $(windows_libraries) -Wl,--out-implib,$(W)/libnvml.a
+
+# Programs in C: the same for both systems, which must print the same (tests/windows/test_programs.py). Each folder is of one library.
+windows_dlls := $(patsubst %,$(dlls)/%.dll,nvcuda nvml cudart64_12 cudart64_13)
+programs_for := -O1 -Wall -Wextra -Werror -Wno-format -isystem $(CUDA_HOME)/include
+# $(call programs,FOLDER,THEIR LIBRARIES ON WINDOWS,ON LINUX)
+define programs
+$(W)/$(1)/%.exe: tests/windows/$(1)/%.c $(wildcard tests/windows/$(1)/*.h tests/windows/programs/check.h) | $(windows_dlls)
+	$$(call making,MINGW,$$<)
+	@$$(subst g++,gcc,$$(windows_cxx)) -D__USE_MINGW_ANSI_STDIO=1 $$(programs_for) -static -s -o $$@ $$< -L$(W) $(2)
+$(W)/native/$(1)/%: tests/windows/$(1)/%.c $(wildcard tests/windows/$(1)/*.h tests/windows/programs/check.h) | $(links) $(lib)/barcuda/libnvidia-ml.so.1
+	$$(call making,CC,$$<)
+	@$$(CC) $$(programs_for) -o $$@ $$< -L$(lib)/barcuda $(3) -pthread
+windows_programs += $(patsubst tests/windows/%.c,$(W)/%.exe,$(wildcard tests/windows/$(1)/*.c)) \
+    $(patsubst tests/windows/%.c,$(W)/native/%,$(wildcard tests/windows/$(1)/*.c))
+endef
+$(eval $(call programs,programs,-lnvcuda,-l:libcuda.so.1))
+$(eval $(call programs,lives,-lnvcuda,-l:libcuda.so.1))
+$(eval $(call programs,runtime,-lcudart13,-l:libcudart.so.13 -l:libcuda.so.1))
+$(eval $(call programs,runtime12,-lcudart12,-l:libcudart.so.12 -l:libcuda.so.1))
+$(eval $(call programs,figures,-lnvcuda,-l:libcuda.so.1))
+$(eval $(call programs,nvml,-lnvml,-l:libnvidia-ml.so.1))
 
 # Both compilers' view of the rows and of the structs: tests/windows/test_rows.py.
 described := -g -fno-eliminate-unused-debug-types
@@ -121,10 +140,10 @@ $(W)/units.exe: $(windows_units) $(W)/gtest_main.o $(W)/gtest.o $(W)/entries.o $
 
 # What takes seconds to build is tested by `make check`, where the compiler is installed; the rest where `make windows` was.
 windows_rows := $(W)/native/rows $(W)/native/types.o $(W)/rows.exe $(W)/tests/windows/types.o
-windows_tests := $(windows_programs:%=$(W)/programs/%.exe) $(W)/programs/waits.exe $(W)/programs/runtime_api.exe $(W)/native/programs/runtime_api $(W)/units.exe $(windows_programs:%=$(W)/native/programs/%)
+windows_tests := $(windows_programs) $(W)/units.exe
 tests: $(if $(and $(windows_cxx),$(toolkit)),$(if $(SANITIZE),,$(windows_rows)))
 windows: packages := $(windows_packages) $(unit_packages)
 windows: installed
 	@$(MAKE) --no-print-directory $(side_by_side) all windows_built
-windows_built: $(W)/nvcuda.dll $(W)/cudart64_13.dll $(windows_rows) $(windows_tests)
+windows_built: $(windows_dlls) $(windows_rows) $(windows_tests)
 .PHONY: windows windows_built

@@ -53,7 +53,8 @@ Installation installation() {
             installed("barcuda-libraries"),
             installed("barcuda-soft/libcuda.so.1"),
             installed("barcuda-loader"),
-            bin / "barcuda"};
+            bin / "barcuda",
+            installed("barcuda-windows")};
 }
 
 std::string check(const Installation& here) {

@@ -11,6 +11,7 @@ struct Installation {
     std::string bridge, library, links, libraries, software;
     std::string loader;   // the names of `links` as the system's loader wants them
     std::string command;  // barcuda
+    std::string windows;  // the DLLs of `make windows`
 };
 Installation installation();
 std::string check(const Installation& here);  // what is missing for running a program; empty: nothing

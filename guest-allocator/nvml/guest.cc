@@ -2,9 +2,6 @@
 // guest.cc: the functions that the guest's library answers itself: handles, which are numbers of the region's devices,
 // so that NVML counts and orders them as CUDA does in this guest (without regard to CUDA_VISIBLE_DEVICES); older forms
 // of other functions; and processes, which are those of this guest, by its own pids.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cstdio>
 
 #include "guest-allocator/nvml/library.h"
@@ -157,21 +154,6 @@ extern "C" [[gnu::visibility("default")]] const char* nvmlErrorString(Status sta
         case 25: return "Argument version mismatch";
         default: return "Unknown Error";
     }
-}
-
-// Of this guest; as natively, the program's name with its path.
-NVML nvmlSystemGetProcessName(unsigned pid, char* name, unsigned room) {
-    if (Status s = ready(); s != success) return s;
-    if (!name || room == 0) return invalid_argument;
-    char path[32], line[4096];
-    std::snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = file < 0 ? -1 : read(file, line, sizeof line - 1);
-    if (file >= 0) close(file);
-    if (n <= 0) return not_found;
-    line[n] = '\0';
-    std::snprintf(name, room, "%s", line);
-    return std::strlen(line) < room ? success : insufficient_size;
 }
 
 // ---- handles

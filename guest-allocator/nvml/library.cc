@@ -105,8 +105,8 @@ Status open() {
 
 // A forked child opens a region and a channel of its own at its first question. The lock may be held by a thread that
 // the child does not have, and that was anywhere in the region: then the child leaves that region unchanged, with its
-// descriptor.
-void begin_child() {
+// descriptor. (On Windows no process forks, and pthread_atfork is a macro that takes nothing.)
+[[maybe_unused]] void begin_child() {
     if (mutex.try_lock()) {
         if (owner != 0 && channel) the_region.leave_channel(channel);
         the_region.close();

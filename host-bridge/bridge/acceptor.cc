@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "host-bridge/between/link.h"
 #include "shm-device/queue/sync.h"
+#include "shm-device/region/client_base.h"
 
 namespace barcuda {
 
@@ -74,7 +75,7 @@ Failure Acceptor::devices_of(const Client& client, std::vector<int>& devices) co
 Failure Acceptor::base_of(const Client& client, std::uint64_t& base) const {
     const Shape& shape = clients_.shape();
     base = barcuda::base_of(observe(client.page().base), shape.base);
-    const Error e = check_base(base, shape.size, "the client's region", shape.windows);
+    const Error e = check_client_base(base, shape.size, "the client's region", shape.windows);
     return e ? e.text : "";
 }
 

@@ -24,6 +24,7 @@
 #include "host-bridge/cage/cgroup.h"
 #include "host-bridge/cage/users.h"
 #include "host-bridge/suspended/frames.h"
+#include "shm-device/region/client_base.h"
 #include "shm-device/rows/listing.h"
 
 namespace barcuda {
@@ -203,7 +204,7 @@ Failure Startup::refuse_client(const KeptClient& client, const Shape& shape, std
     if (std::any_of(client.devices, client.devices + count, [gpus](std::size_t device) { return device >= gpus; }))
         return "it has a GPU that the VM does not have";
     if (client.base == 0) return {};
-    const Error e = check_base(client.base, shape.size, "its region", shape.windows);
+    const Error e = check_client_base(client.base, shape.size, "its region", shape.windows);
     return e ? Failure(e.text) : Failure();
 }
 

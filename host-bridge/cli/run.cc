@@ -17,6 +17,7 @@
 #include "base/cli/options.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/notices.h"
+#include "host-bridge/cli/windows_program.h"
 
 namespace barcuda {
 namespace {
@@ -37,16 +38,22 @@ void add_options(Command command, RunOptions& options) {
 
 void add_run(App& app) {
     const auto options = std::make_shared<RunOptions>();
-    add_options(
-        app.add(
-            "run", "run a program with its own region, without a VM", [options] { return run(*options); }, cannot_run),
-        *options);
+    const Command command = app.add(
+        "run", "run a program with its own region, without a VM", [options] { return run(*options); }, cannot_run);
+    add_options(command, *options);
+    command
+        .add_flag("--windows", options->windows,
+                  "the program is one for Windows: Wine runs it, with the DLLs of `make windows`, which have neither "
+                  "cuBLAS nor cuRAND (docs/windows.md)")
+        .excludes(command.option("--host-libraries"));
 }
 
 int run(const RunOptions& o) {
     const Installation here = installation();
     if (const std::string lacks = check(here); !lacks.empty()) return complain("run", lacks, cannot_run);
     if (access(here.bridge.c_str(), X_OK) != 0) return complain("run", bridge_is_missing(here), cannot_run);
+    if (const std::string lacks = o.windows ? windows::check(here) : ""; !lacks.empty())
+        return complain("run", lacks, cannot_run);
     const OwnFolder folder("run");
     if (!folder)
         return complain("run", fmt::format("cannot make a folder in /dev/shm: {}", strerror(errno)), cannot_run);
@@ -62,9 +69,16 @@ int run(const RunOptions& o) {
     if (running_program == 0) {
         setenv("BARCUDA_REGION", region.c_str(), 1);
         if (o.statistics) setenv("BARCUDA_STATS", "1", 1);
-        // NVIDIA's libraries contain nothing that a software GPU could run.
-        put_in_front(here, soft || o.host_libraries, o.host_libraries);
-        _exit(become("run", o.program));
+        if (o.windows) {
+            windows::put_in_front(here, region);
+            words = {"wine"};
+        } else {
+            // NVIDIA's libraries contain nothing that a software GPU could run.
+            put_in_front(here, soft || o.host_libraries, o.host_libraries);
+            words.clear();
+        }
+        words.insert(words.end(), o.program.begin(), o.program.end());
+        _exit(become("run", words));
     }
     for (int s : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) signal(s, pass_on);
     int status = 0;

@@ -12,6 +12,7 @@ struct RunOptions {
     OwnBridgeOptions bridge;
     std::vector<std::string> program;
     bool statistics = false;      // the program prints them when it exits
+    bool windows = false;         // it is one for Windows, and Wine runs it
     bool host_libraries = false;  // use the host's cuBLAS and cuRAND even if there are others
 };
 void add_options(Command command, RunOptions& options);

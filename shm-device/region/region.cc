@@ -8,6 +8,7 @@
 
 #include "base/os/clock.h"
 #include "shm-device/queue/sync.h"
+#include "shm-device/region/client_base.h"
 
 namespace barcuda {
 
@@ -29,7 +30,7 @@ Error Region::choose_base(barcuda_header& copy) const {
                      "upgrade barcuda-bridge on the host",
                      path(), (unsigned long long)own, build_of(copy, build), (unsigned long long)copy.base);
     copy.base = own;
-    return check_base(own, copy.size, path(), windows_of(copy));
+    return check_client_base(own, copy.size, path(), windows_of(copy));
 }
 
 Error Region::open(const char* path) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <span>
 
+#include "shm-device/region/client_base.h"
 #include "shm-device/region/region.h"
 
 namespace barcuda {
@@ -87,13 +88,14 @@ Error check_size(std::uint64_t size, const char* path) {
     return {};
 }
 
-Error check_base(std::uint64_t base, std::uint64_t size, const char* path, const Windows& windows) {
-    if (base == 0 || base % BARCUDA_GRANULE != 0 || base >= user_end || size > user_end - base)
+static Error check_place(std::uint64_t base, std::uint64_t unit, std::uint64_t size, const char* path,
+                         const Windows& windows) {
+    if (base == 0 || base % unit != 0 || base >= user_end || size > user_end - base)
         return error(
             Error::bad_base, 0,
             "%s: no process can map it at 0x%llx: the base must be a multiple of 0x%llx, and the region must end "
             "below 0x%llx",
-            path, (unsigned long long)base, (unsigned long long)BARCUDA_GRANULE, (unsigned long long)user_end);
+            path, (unsigned long long)base, (unsigned long long)unit, (unsigned long long)user_end);
     if (windows.meets(base, size))
         return error(
             Error::bad_base, 0,
@@ -102,6 +104,13 @@ Error check_base(std::uint64_t base, std::uint64_t size, const char* path, const
             path, (unsigned long long)base, (unsigned long long)windows.pools_end, (unsigned long long)windows.mapped,
             (unsigned long long)windows.end);
     return {};
+}
+
+Error check_base(std::uint64_t base, std::uint64_t size, const char* path, const Windows& windows) {
+    return check_place(base, BARCUDA_GRANULE, size, path, windows);
+}
+Error check_client_base(std::uint64_t base, std::uint64_t size, const char* path, const Windows& windows) {
+    return check_place(base, client_base_unit, size, path, windows);
 }
 
 // Nothing of what a header says of windows may make a page of the region, or null, an address of the GPU's.

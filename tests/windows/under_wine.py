@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from e2e.flat import Region
+
 TOP = Path(__file__).resolve().parents[2]
 BUILD = TOP / os.environ.get("BUILD", "build")
+DLLS = BUILD / "lib/barcuda-windows"
 PATIENCE = 120
 
 
@@ -22,7 +25,7 @@ def environment(variables=None):
     if not shutil.which("wine"):
         pytest.skip("wine is not installed: make windows")
     # No Mono, no browser, no desktop's menus: none of our programs has use for them.
-    return os.environ | {"WINEPREFIX": str(BUILD / "windows/wine"), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml,winemenubuilder.exe=;nvcuda=n",
+    return os.environ | {"WINEPREFIX": str(BUILD / "windows/wine"), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml,winemenubuilder.exe=;nvcuda,nvml,cudart64_12,cudart64_13=n",
                          **(variables or {})}
 
 
@@ -33,7 +36,16 @@ def at(path):
 
 def client_of(region):
     """The variables of a client of this region."""
-    return environment({"BARCUDA_REGION": at(region.path), "WINEPATH": at(BUILD / "windows")})
+    return environment({"BARCUDA_REGION": at(region.path), "WINEPATH": at(DLLS)})
+
+
+def serving():
+    """A fixture: a region that a bridge serves, whose clients are built."""
+    need_built(DLLS / "nvcuda.dll")
+    region = Region()
+    region.serve()
+    yield region
+    region.close()
 
 
 def wine(program, *words, status=0, env=None):

@@ -17,8 +17,9 @@ namespace {
 Mutex mutex;
 std::array<View, 4> views;  // a process has one region; a tool may have several
 
-// Where a file goes: above the GPU's own memory, at a multiple of all that anyone wants, where nothing is yet.
-constexpr std::uintptr_t first_place = 0x600000000000, last_place = 0x700000000000, step = std::uintptr_t{1} << 38;
+// Where a file goes: above the GPU's own memory, where nothing is yet, at a multiple of no more than what Windows gives
+// addresses in: a driver's memory comes to lie like that.
+constexpr std::uintptr_t first_place = 0x600000010000, last_place = 0x700000000000, step = std::uintptr_t{1} << 38;
 
 char* map_somewhere(HANDLE mapping) noexcept {
     for (std::uintptr_t place = first_place; place < last_place; place += step)

@@ -45,7 +45,7 @@ Error open_door(DoorPlace& place, const char* path, Opening) {
                    ? error(Error::no_channel, 0,
                            "%s: another process of this guest has the device, which serves one at a time", path)
                    : error(Error::system, code, "%s: cannot be mapped", path);
-    place.make<ViewDoor>(path, std::move(file), view.bytes, reinterpret_cast<std::uint64_t>(view.base));
+    place.make<ViewDoor>(path, std::move(file), view.bytes, reinterpret_cast<std::uint64_t>(view.base), !device);
     return {};
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "host-bridge/bridge/acceptor.h"
+#include "shm-device/region/client_base.h"
 #include "tests/unit/support/desks.h"
 
 namespace barcuda {
@@ -78,7 +79,7 @@ void is_refused(Client& client, const std::string& why) {
 }
 TEST_F(ClientsTest, AClientMayHaveTheRegionAtABaseOfItsOwn) {
     script = "exec sleep 3600";  // it does not read its assignment
-    constexpr std::uint64_t its_own = region_base - 4 * region_size;
+    constexpr std::uint64_t its_own = region_base - 4 * region_size + client_base_unit;
     const Channel at_the_headers = open(), at_its_own = open_at(its_own);
     turn();
     EXPECT_EQ((*clients)[at_the_headers.index]->base, region_base);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "shm-device/queue/sync.h"
+#include "shm-device/region/client_base.h"
 #include "shm-device/region/region.h"
 #include "tests/unit/support/region_fixture.h"
 
@@ -238,11 +239,13 @@ TEST_F(RegionTest, TheWindowsAreThoseThatItsHeaderNames) {
     EXPECT_EQ(open_guest().kind, Error::bad_base);
 }
 TEST_F(RegionTest, ADoorMayHaveTheRegionAtABaseOfItsOwn) {
-    constexpr std::uint64_t own = region_base - 4 * region_size;
+    constexpr std::uint64_t own = region_base - 4 * region_size + client_base_unit;
     barcuda_header header = RegionProbe::header(host);
     ASSERT_FALSE(open_guest());
     EXPECT_FALSE(RegionProbe::choose_base(guest, own, header));
     EXPECT_EQ(header.base, own);
+    EXPECT_EQ(RegionProbe::choose_base(guest, own + BARCUDA_PAGE, header = RegionProbe::header(host)).kind,
+              Error::bad_base);
     const Error e = RegionProbe::choose_base(guest, BARCUDA_DEVICE_MAPPED, header = RegionProbe::header(host));
     EXPECT_EQ(e.kind, Error::bad_base);
     EXPECT_FALSE(RegionProbe::choose_base(guest, 0, header = RegionProbe::header(host)));

@@ -6,7 +6,7 @@
 int main(void) {
     CUmodule module;
     CUdeviceptr p;
-    void *pinned;
+    void* pinned;
     CUfunction add;
     begin();
     add = function(&module, "add");

@@ -1,34 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * runtime_api.c: a program of the runtime API without nvcc: its kernel is a library's, loaded from PTX.
+ * everything.c: a little of each part of the runtime API
  */
-#include <cuda_runtime_api.h>
-
-#define check check_driver
-#include "../programs/check.h"
-#undef check
-#undef CHECK
-
-#define CHECK(call) check(call, #call, __LINE__)
-static void check(cudaError_t error, const char* call, int line) {
-    if (error == cudaSuccess) return;
-    printf("line %d: %s: %s\n", line, call, cudaGetErrorName(error));
-    exit(1);
-}
+#include "runtime.h"
 
 int main(void) {
     enum { n = 5000 };
     static int numbers[n];
-    int *p, *pinned, i, count, value = 4;
-    unsigned all = n;
+    int *p, *pinned, i, count;
     struct cudaDeviceProp properties;
     struct cudaPointerAttributes attributes;
     cudaLibrary_t library;
-    cudaKernel_t kernel;
+    const void* kernel;
     cudaStream_t stream;
     cudaEvent_t begun, ended;
     float milliseconds = -1;
-    const dim3 grid = {(n + 127) / 128, 1, 1}, block = {128, 1, 1};
-    void* arguments[] = {&p, &all, &value};
     CHECK(cudaGetDeviceCount(&count));
     EXPECT(count >= 1);
     CHECK(cudaGetDeviceProperties(&properties, 0));
@@ -40,12 +25,11 @@ int main(void) {
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK(cudaEventCreate(&begun));
     CHECK(cudaEventCreate(&ended));
-    CHECK(cudaLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0));
-    CHECK(cudaLibraryGetKernel(&kernel, library, "add"));
+    kernel = kernel_of(&library, "add");
     for (i = 0; i < n; ++i) pinned[i] = i;
     CHECK(cudaEventRecord(begun, stream));
     CHECK(cudaMemcpyAsync(p, pinned, sizeof numbers, cudaMemcpyHostToDevice, stream));
-    for (i = 0; i < 10; ++i) CHECK(cudaLaunchKernel((const void*)kernel, grid, block, arguments, 0, stream));
+    for (i = 0; i < 10; ++i) launch_kernel(kernel, p, n, 4, stream);
     CHECK(cudaEventRecord(ended, stream));
     CHECK(cudaStreamSynchronize(stream));
     CHECK(cudaEventElapsedTime(&milliseconds, begun, ended));
