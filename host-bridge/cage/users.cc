@@ -145,9 +145,12 @@ bool become_user(const Order& order, const std::string&) {
     if (geteuid() == order.user) return true;
     // while it still has root's right to do that
     if (order.has(Measure::capabilities) && !bound_capabilities()) return false;
+    // The C library's functions change all threads of a process, and wait for those that are about to start. A child of the
+    // bridge has none, but its copy of the library's list may name threads of the bridge's (bridge/spawn.cc).
     const gid_t group = order.groups[0];
-    return setgroups(order.group_count, order.groups.data()) == 0 && setresgid(group, group, group) == 0 &&
-           setresuid(order.user, order.user, order.user) == 0;
+    return syscall(SYS_setgroups, order.group_count, order.groups.data()) == 0 &&
+           syscall(SYS_setresgid, group, group, group) == 0 &&
+           syscall(SYS_setresuid, order.user, order.user, order.user) == 0;
 }
 
 bool limit_data(pid_t worker, const Order& order, rlim_t bytes) {

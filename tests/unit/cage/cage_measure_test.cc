@@ -25,7 +25,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <stop_token>
 #include <string>
+#include <thread>
 
 #include "base/message.h"
 #include "host-bridge/cage/measures.h"
@@ -44,6 +46,28 @@ int in_a_child(Measure m, const std::function<bool()>& holds) {
         return holds() ? 0 : 1;
     });
     return WIFEXITED(c.status) ? WEXITSTATUS(c.status) : -1;
+}
+
+// As the bridge makes a worker (bridge/spawn.cc), while another thread of the bridge's is about to start.
+TEST(CageMeasure, AUserIsTakenByAChildWhoseLibraryKnowsThreadsThatItHasNot) {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root: it becomes another user";
+    constexpr uid_t nobody = 65534;
+    cage::Order order{};
+    order.user = order.groups[0] = nobody;
+    order.group_count = 1;
+    const std::jthread starting([](const std::stop_token& stop) {
+        while (!stop.stop_requested()) std::thread([] {}).join();
+    });
+    for (int i = 0; i < 300; ++i) {
+        const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, 0));
+        if (child == 0) {
+            alarm(20);
+            _exit(cage::become_user(order) && getuid() == nobody && getgid() == nobody ? 0 : 1);
+        }
+        int status = -1;
+        ASSERT_EQ(child, waitpid(child, &status, 0));
+        ASSERT_EQ(0, status) << "child " << i;
+    }
 }
 
 TEST(CageMeasure, FilesAreReadWhereTheSystemHasItsLibrariesAndNowhereElse) {
