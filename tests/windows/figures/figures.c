@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * figures.c: how long copies of 16 MiB of pinned memory take, and launches that are posted: tests/bench/windows.py
+ * figures.c: how long copies of 16 MiB of pinned memory take, and launches that are posted: tests/bench/wine_figures.py
  */
 #include <time.h>
 

@@ -9,7 +9,7 @@ int main(void) {
     CHECK(cudaDeviceCanAccessPeer(&can, 0, 0));
     printf("itself %d\n", can);
     EXPECT(cudaDeviceCanAccessPeer(&can, 0, 99) == cudaErrorInvalidDevice);
-    printf("%s\n", cudaGetErrorName(cudaDeviceEnablePeerAccess(0, 0)));
+    EXPECT(cudaDeviceEnablePeerAccess(0, 0) == cudaErrorPeerAccessUnsupported);
     printf("%s\n", cudaGetErrorName(cudaDeviceDisablePeerAccess(0)));
     printf("%s\n", cudaGetErrorName(cudaDeviceGetP2PAttribute(&value, cudaDevP2PAttrAccessSupported, 0, 0)));
     CHECK(cudaGetDevice(&current));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""windows.py [RUNS]: a program under Wine and the same program on Linux, in turn, on one bridge with the software GPU: copies of 16 MiB of pinned
+"""wine_figures.py [RUNS]: a program under Wine and the same program on Linux, in turn, on one bridge with the software GPU: copies of 16 MiB of pinned
 memory in GB/s, and the time of a launch that is posted. Prints the medians of all runs as a table of Markdown. Needs `make windows`."""
 import os
 import statistics
