@@ -60,8 +60,8 @@ bool place(const std::vector<Spawn::Given>& files) {
     _exit(no_command);
 }
 
-// As fork(), without its handlers: the C library of the child still knows the bridge's other threads (Rooms, BookListener), which it has not.
-// So nothing in the child may ask for all threads.
+// As fork(), without its handlers: the C library of the child still knows the bridge's other threads (Rooms,
+// BookListener), which it has not. So nothing in the child may ask for all threads.
 pid_t fork_sibling() {
     return static_cast<pid_t>(syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, 0));
 }
