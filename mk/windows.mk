@@ -95,10 +95,10 @@ windows_dlls := $(patsubst %,$(dlls)/%.dll,nvcuda nvml cudart64_12 cudart64_13)
 programs_for := -O1 -Wall -Wextra -Werror -Wno-format -isystem $(CUDA_HOME)/include
 # $(call programs,FOLDER,THEIR LIBRARIES ON WINDOWS,ON LINUX)
 define programs
-$(W)/$(1)/%.exe: tests/windows/$(1)/%.c $(wildcard tests/windows/$(1)/*.h tests/windows/programs/check.h) | $(windows_dlls)
+$(W)/$(1)/%.exe: tests/windows/$(1)/%.c $(wildcard tests/windows/$(1)/*.h tests/windows/programs/check.h tests/windows/expect.h) | $(windows_dlls)
 	$$(call making,MINGW,$$<)
 	@$$(subst g++,gcc,$$(windows_cxx)) -D__USE_MINGW_ANSI_STDIO=1 $$(programs_for) -static -s -o $$@ $$< -L$(W) $(2)
-$(W)/native/$(1)/%: tests/windows/$(1)/%.c $(wildcard tests/windows/$(1)/*.h tests/windows/programs/check.h) | $(links) $(lib)/barcuda/libnvidia-ml.so.1
+$(W)/native/$(1)/%: tests/windows/$(1)/%.c $(wildcard tests/windows/$(1)/*.h tests/windows/programs/check.h tests/windows/expect.h) | $(links) $(lib)/barcuda/libnvidia-ml.so.1
 	$$(call making,CC,$$<)
 	@$$(CC) $$(programs_for) -o $$@ $$< -L$(lib)/barcuda $(3) -pthread
 windows_programs += $(patsubst tests/windows/%.c,$(W)/%.exe,$(wildcard tests/windows/$(1)/*.c)) \

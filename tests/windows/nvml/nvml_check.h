@@ -3,9 +3,9 @@
  * machines lack.
  */
 #pragma once
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "../expect.h"
 
 typedef struct nvmlDevice_st* nvmlDevice_t;
 typedef unsigned long long bytes_t;
@@ -48,12 +48,6 @@ int nvmlDeviceSetPowerManagementLimit(nvmlDevice_t device, unsigned limit);
 static inline void check(int status, const char* call, int line) {
     if (status == 0) return;
     printf("line %d: %s: %s (%d)\n", line, call, nvmlErrorString(status), status);
-    exit(1);
-}
-#define EXPECT(condition) expect(condition, #condition, __LINE__)
-static inline void expect(int is, const char* condition, int line) {
-    if (is) return;
-    printf("line %d: not so: %s\n", line, condition);
     exit(1);
 }
 static inline nvmlDevice_t begin(void) {

@@ -3,9 +3,9 @@
  */
 #pragma once
 #include <cuda.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "../expect.h"
 
 #define CHECK(call) check(call, #call, __LINE__)
 static inline void check(CUresult r, const char* call, int line) {
@@ -13,12 +13,6 @@ static inline void check(CUresult r, const char* call, int line) {
     if (r == CUDA_SUCCESS) return;
     cuGetErrorName(r, &name);
     printf("line %d: %s: %s (%d)\n", line, call, name, r);
-    exit(1);
-}
-#define EXPECT(condition) expect(condition, #condition, __LINE__)
-static inline void expect(int is, const char* condition, int line) {
-    if (is) return;
-    printf("line %d: not so: %s\n", line, condition);
     exit(1);
 }
 

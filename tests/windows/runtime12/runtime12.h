@@ -4,9 +4,9 @@
  */
 #pragma once
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "../expect.h"
 
 #ifdef __linux__
 #define OF_12(result, name, ...)                             \
@@ -46,12 +46,6 @@ OF_12(int, cudaGraphDestroy, graph_t graph);
 static inline void check(int error, const char* call, int line) {
     if (error == 0) return;
     printf("line %d: %s: %s\n", line, call, cudaGetErrorName(error));
-    exit(1);
-}
-#define EXPECT(condition) expect(condition, #condition, __LINE__)
-static inline void expect(int is, const char* condition, int line) {
-    if (is) return;
-    printf("line %d: not so: %s\n", line, condition);
     exit(1);
 }
 static inline int passed(void) {
