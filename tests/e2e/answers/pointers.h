@@ -2,6 +2,7 @@
 // pointers.h: each kind of memory in each call that takes an address: what it is, freeing, registering,
 // filling, words of streams.
 #pragma once
+#include "fills.h"
 #include "things.h"
 
 namespace {
@@ -289,37 +290,21 @@ inline void registering() {
 inline void filling() {
     start();
     ask::looks_behind = true;
-    struct Form {
-        const char* name;
-        unsigned unit;
-        std::function<int(CUdeviceptr, size_t)> call;
-    };
     cudaStream_t s;
     cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
-    const std::vector<Form> forms = {
-        {"D8", 1, [](CUdeviceptr p, size_t n) { return cuMemsetD8(p, 1, n); }},
-        {"D16", 2, [](CUdeviceptr p, size_t n) { return cuMemsetD16(p, 1, n); }},
-        {"D32", 4, [](CUdeviceptr p, size_t n) { return cuMemsetD32(p, 1, n); }},
-        {"D8Async", 1, [s](CUdeviceptr p, size_t n) { return cuMemsetD8Async(p, 1, n, s); }},
-        {"D16Async", 2, [s](CUdeviceptr p, size_t n) { return cuMemsetD16Async(p, 1, n, s); }},
-        {"D32Async", 4, [s](CUdeviceptr p, size_t n) { return cuMemsetD32Async(p, 1, n, s); }},
-        {"2D8", 2, [](CUdeviceptr p, size_t n) { return cuMemsetD2D8(p, n ? n : 1, 1, n, 2); }},
-        {"2D32Async", 8, [s](CUdeviceptr p, size_t n) { return cuMemsetD2D32Async(p, n ? 4 * n : 4, 1, n, 2, s); }},
-        {"cudaMemset", 1,
-         [](CUdeviceptr p, size_t n) {
-             const int rc = cudaMemset(P(p), 1, n);
-             cudaGetLastError();
-             return rc;
-         }},
-        {"cudaMemset2D", 2,
-         [](CUdeviceptr p, size_t n) {
-             const int rc = cudaMemset2D(P(p), n ? n : 1, 1, n, 2);
-             cudaGetLastError();
-             return rc;
-         }},
-    };
+    std::vector<Fill> forms = driver_fills(s);
+    forms.push_back({"cudaMemset", 1, [](CUdeviceptr p, size_t n) {
+                         const int rc = cudaMemset(P(p), 1, n);
+                         cudaGetLastError();
+                         return rc;
+                     }});
+    forms.push_back({"cudaMemset2D", 2, [](CUdeviceptr p, size_t n) {
+                         const int rc = cudaMemset2D(P(p), n ? n : 1, 1, n, 2);
+                         cudaGetLastError();
+                         return rc;
+                     }});
     for (const string& kind : kinds) {
-        for (const Form& form : forms) {
+        for (const Fill& form : forms) {
             const Place place = make(kind);
             const size_t fits = place.left / form.unit;
             question(kind + "/" + form.name + "/none", [&] { return number(form.call(D(place.p), 0)); });

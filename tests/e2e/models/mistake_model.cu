@@ -14,6 +14,7 @@
 #include <iostream>
 #include <map>
 
+#include "../answers/fills.h"
 #include "model.h"
 
 namespace {
@@ -293,23 +294,8 @@ class Lane {
     }
 
     void fill() {
-        struct Form {
-            const char* name;
-            unsigned unit;
-            std::function<int(CUdeviceptr, size_t)> call;
-        };
-        const CUstream s = stream();
-        const std::vector<Form> forms = {
-            {"D8", 1, [](CUdeviceptr p, size_t n) { return cuMemsetD8(p, 1, n); }},
-            {"D16", 2, [](CUdeviceptr p, size_t n) { return cuMemsetD16(p, 1, n); }},
-            {"D32", 4, [](CUdeviceptr p, size_t n) { return cuMemsetD32(p, 1, n); }},
-            {"D8Async", 1, [s](CUdeviceptr p, size_t n) { return cuMemsetD8Async(p, 1, n, s); }},
-            {"D16Async", 2, [s](CUdeviceptr p, size_t n) { return cuMemsetD16Async(p, 1, n, s); }},
-            {"D32Async", 4, [s](CUdeviceptr p, size_t n) { return cuMemsetD32Async(p, 1, n, s); }},
-            {"2D8", 2, [](CUdeviceptr p, size_t n) { return cuMemsetD2D8(p, n ? n : 1, 1, n, 2); }},
-            {"2D32Async", 8,
-             [s](CUdeviceptr p, size_t n) { return cuMemsetD2D32Async(p, n ? 4 * n : 4, 1, n, 2, s); }}};
-        const Form& form = one(forms);
+        const std::vector<Fill> fills = driver_fills(stream());
+        const Fill& form = one(fills);
         const Chosen c = choose();
         const size_t fits = c.left / form.unit;
         const std::string question = "filling/" + c.kind + "/" + form.name;
