@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // windows.h: where the GPU's own memory may lie, as the region's header says, and where a client has the region. Guest
-// and host read both here. (What a header may say: validate.cc. What a client may say: check_base in region.h.)
+// and host read both here. (What a header may say: validate.cc. What a client may say: client_base.h.)
 #pragma once
 #include <cstdint>
 

@@ -3,8 +3,8 @@
 // back too late to say that its memory is too short, or is not there. So command() looks here first: a command whose
 // memory is all here is posted; any other is answered, and what the driver says of it is what the program hears, at the
 // call. So an allocation that is missing here (a module's variable, another process's memory) costs a round trip, no
-// more: at its first use the driver is asked what lies there, and from then on it is here. Memory that is here though
-// it is gone would make the guest accept what natively is an error: each call that ends memory takes it out.
+// more: at its first use the driver is asked what lies there, and from then on it is here. An entry that outlives its
+// memory would make the guest accept what natively is an error, so each call that ends memory removes the entry.
 //
 // The look takes no lock: 64 places hold what was looked for last, each with a count that is odd while it changes. With
 // more memory in use at once than that, a look may have to take the lock and search the table. All changes are under
@@ -47,7 +47,7 @@ class LiveMemory {
     }
     bool holds(std::uint64_t p, std::size_t bytes) noexcept { return kind_of(p, bytes) != Kind::none; }
 
-    // It takes the place of what is known there, which has ended without a word: of a graph, of a pool.
+    // Replaces what is known there: memory of a graph or a pool that has ended unseen.
     void add(std::uint64_t begin, std::size_t bytes, Kind kind) noexcept;
     // An allocation that was seen begins there. It is not here any more.
     bool take(std::uint64_t begin) noexcept;

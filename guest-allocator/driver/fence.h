@@ -43,8 +43,8 @@ struct Fence {
     Fence(unsigned long long* w, bool alone) noexcept : word(w), apart(alone) {}
     bool pending() const noexcept { return observe(*word) < asked.load(std::memory_order_relaxed); }
 };
-// Returns an idle fence, or null if region and channel are full. `apart`: a thread will poll it, whom the GPU's writes
-// for others are not to disturb. (The channel has no room for such ones, and gives what it has.)
+// Returns an idle fence, or null if region and channel are full. `apart`: a thread will poll it, and the GPU's writes
+// of other fences must not disturb that thread. (The channel has no room for such fences, and gives what it has.)
 Fence* take_fence(std::uint64_t order, bool apart = false) noexcept;
 void recycle_fence(Fence*) noexcept;  // may be taken again once its last value has been written
 

@@ -25,7 +25,7 @@ class Bell {
     // ---- the client's sleep
     // Wakes all threads of the client that sleep. Any thread may call it.
     void wake() const;
-    // Whether one has said by now that it sleeps, for who looks again and again: no look has an order with its own.
+    // Whether a thread of the client has announced that it sleeps. Unordered: a caller looks again later.
     bool is_awaited() const;
     // Whether the client can wake this process when it sleeps on a word of the channel.
     bool kicked() const;

@@ -60,8 +60,9 @@ bool place(const std::vector<Spawn::Given>& files) {
     _exit(no_command);
 }
 
-// As fork(), without its handlers: the C library of the child still knows the bridge's other threads (Rooms,
-// BookListener), which it has not. So nothing in the child may ask for all threads.
+// As fork(), without its handlers. The C library of the child still lists the bridge's other threads (Rooms,
+// BookListener), so the child calls nothing that addresses all threads (cage/users.cc); and those threads never take
+// malloc's locks, which the child could not release.
 pid_t fork_sibling() {
     return static_cast<pid_t>(syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, 0));
 }

@@ -145,8 +145,8 @@ bool become_user(const Order& order, const std::string&) {
     if (geteuid() == order.user) return true;
     // while it still has root's right to do that
     if (order.has(Measure::capabilities) && !bound_capabilities()) return false;
-    // The C library's functions change all threads of a process, and wait for those that are about to start. A child of
-    // the bridge has none, but its copy of the library's list may name threads of the bridge's (bridge/spawn.cc).
+    // By system calls: the C library's functions address all threads that it lists, and wait for one that is starting.
+    // In a child of the bridge that list may name threads of the bridge (bridge/spawn.cc).
     const gid_t group = order.groups[0];
     return syscall(SYS_setgroups, order.group_count, order.groups.data()) == 0 &&
            syscall(SYS_setresgid, group, group, group) == 0 &&

@@ -69,16 +69,15 @@ int run(const RunOptions& o) {
     if (running_program == 0) {
         setenv("BARCUDA_REGION", region.c_str(), 1);
         if (o.statistics) setenv("BARCUDA_STATS", "1", 1);
+        std::vector<std::string> program = o.program;
         if (o.windows) {
             windows::put_in_front(here, region);
-            words = {"wine"};
+            program.insert(program.begin(), "wine");
         } else {
             // NVIDIA's libraries contain nothing that a software GPU could run.
             put_in_front(here, soft || o.host_libraries, o.host_libraries);
-            words.clear();
         }
-        words.insert(words.end(), o.program.begin(), o.program.end());
-        _exit(become("run", words));
+        _exit(become("run", program));
     }
     for (int s : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) signal(s, pass_on);
     int status = 0;

@@ -7,7 +7,7 @@
 
 namespace barcuda::windows {
 
-// What is missing for running one, and how it is had; empty: nothing.
+// Says what is missing to run one, and how to install it. Empty: nothing is missing.
 std::string check(const Installation& here);
 // Changes this process's environment: Wine finds the DLLs, and they find the region.
 void put_in_front(const Installation& here, const std::string& region);

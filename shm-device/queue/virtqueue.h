@@ -78,7 +78,7 @@ inline Parts<> in_channel(void* channel) {
             reinterpret_cast<Event<>*>(c + BARCUDA_DEVICE_EVENT_OFFSET)};
 }
 
-// Whether the driver has said that it sleeps. Nothing orders this look: who misses it must look again.
+// Whether the driver has announced that it sleeps. Unordered: a caller that misses it must look again.
 template <class Sync> bool sleeps(const Parts<Sync>& parts) {
     return event_flags(parts.driver_event->load(std::memory_order_relaxed)) != event_disable;
 }

@@ -32,8 +32,9 @@ struct Pace {
     std::uint32_t nap_max = 2000;  // 500 looks a second: below 1 % of a processor, and 2 ms late at worst
     std::uint32_t sleep = 0;     // not 0: once naps have grown to their bound it sleeps, at most this long, to be woken
     std::uint32_t ask = 10'000;  // between two questions whether the peer lives: that may cost system calls
-    // not 0: who finds, while it spins or yields, that so much time has passed between two looks did not have its
-    // processor meanwhile. Others need it, perhaps the peer: it naps from now on. (A kernel's slice is 3 ms.)
+    // not 0: a waiter that finds, while it spins or yields, that more time than this has passed between two looks at
+    // the clock was not running. Other threads need the processor, perhaps the peer: it naps from now on. (A time slice
+    // of the kernel is 3 ms.)
     std::uint32_t absence = 0;
 };
 

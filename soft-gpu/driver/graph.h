@@ -18,7 +18,7 @@ struct Graph;
 struct GraphNode {
     GraphNode(Graph& graph, std::shared_ptr<Operation> operation);
     Graph& graph;
-    const std::uint64_t number;  // its own for ever, while a later node may have its address
+    const std::uint64_t number;  // unique; an address is used again
     std::shared_ptr<Operation> operation;
     std::vector<GraphNode*> after, before;                  // its dependencies, and the nodes that depend on it
     std::map<const GraphNode*, CUgraphEdgeData> edge_data;  // of dependencies that are not plain

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of docs/recipes.md of what people expect: each row is answered by yes, in part or no; what is there at all names what shows it, a file of
-the tree; what is not wholly there has its reason. None of the review's rows is missing."""
+"""The table "What people expect" of docs/recipes.md: each row says yes, in part or no. Yes and in part name the files of the tree that show it; in part
+and no give a reason. EXPECTED lists what must not be missing."""
 import re
 from pathlib import Path
 

@@ -57,7 +57,7 @@ class Fences {
     // ---- outstanding fences
     // Forgets fences that have been written, and wakes the threads that sleep for one. True: some are outstanding.
     bool collect();
-    // The same while somebody is there for whom it must be now: a thread sleeps, or the CPU has a fence to write. Else
+    // The same while it cannot wait: a thread of the client sleeps, or the CPU has a fence to write. Otherwise
     // it only says whether some were outstanding when last looked at. To look at a fence takes its line from the GPU
     // and from the thread that polls it.
     bool collect_for_somebody() { return refused_ || bell_.is_awaited() ? collect() : !fences_.empty(); }

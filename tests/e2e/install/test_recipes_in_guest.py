@@ -92,7 +92,7 @@ def guest(own_mounts, shared):
     try:
         ran = one.ssh("true")
         if ran.status:
-            pytest.skip(f"nobody can log in here: {ran.err.strip().splitlines()[-1:]}")
+            pytest.skip(f"ssh cannot log in here: {ran.err.strip().splitlines()[-1:]}")
         yield one
     finally:
         one.close()

@@ -49,11 +49,11 @@ int in_a_child(Measure m, const std::function<bool()>& holds) {
 }
 
 // As the bridge makes a worker (bridge/spawn.cc), while another thread of the bridge's is about to start.
-TEST(CageMeasure, AUserIsTakenByAChildWhoseLibraryKnowsThreadsThatItHasNot) {
+TEST(CageMeasure, AChildBecomesAnotherUserWhileThreadsOfItsParentStart) {
     if (geteuid() != 0) GTEST_SKIP() << "needs root: it becomes another user";
-    constexpr uid_t nobody = 65534;
+    constexpr uid_t another = 65534;
     cage::Order order{};
-    order.user = order.groups[0] = nobody;
+    order.user = order.groups[0] = another;
     order.group_count = 1;
     const std::jthread starting([](const std::stop_token& stop) {
         while (!stop.stop_requested()) std::thread([] {}).join();
@@ -62,7 +62,7 @@ TEST(CageMeasure, AUserIsTakenByAChildWhoseLibraryKnowsThreadsThatItHasNot) {
         const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, 0));
         if (child == 0) {
             alarm(20);
-            _exit(cage::become_user(order) && getuid() == nobody && getgid() == nobody ? 0 : 1);
+            _exit(cage::become_user(order) && getuid() == another && getgid() == another ? 0 : 1);
         }
         int status = -1;
         ASSERT_EQ(child, waitpid(child, &status, 0));

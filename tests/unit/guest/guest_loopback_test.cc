@@ -49,7 +49,6 @@ class IdleGpu {
     std::atomic<bool> seems_busy{false};        // a driver has not noticed yet that all is done
     std::atomic<unsigned> words{0};             // it was given to write
     std::atomic<unsigned> questions_of_events{0};
-    std::atomic<unsigned> questions{0};  // about functions
 
   private:
     void run() {
@@ -467,7 +466,7 @@ TEST(GuestOfAnIdleGpu, DestroysAStreamThatHadNoWorkWithoutAFence) {
         };
         EXPECT_EQ(0u, destroyed(false, false));
         EXPECT_EQ(1u, destroyed(true, true)) << "the wait's";
-        EXPECT_EQ(1u, destroyed(true, false)) << "its own, for those who wait for the device";
+        EXPECT_EQ(1u, destroyed(true, false)) << "its own, for waits for the device";
         EXPECT_EQ(0u, destroyed(false, false));
     });
 }
@@ -496,13 +495,16 @@ TEST(GuestOfAnIdleGpu, WaitsForTheWorkOfAStreamThatIsDestroyed) {
     });
 }
 
-TEST(GuestOfAnIdleGpu, GivesFencesToEventsThatSomebodyLooksAt) {
+void create(CUstream& stream, CUevent& event) {
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+}
+TEST(GuestOfAnIdleGpu, GivesFencesToEventsThatAThreadLooksAt) {
     test::as_client(false, IdleGpu::driver, [] {
         Program program;
         CUstream stream = nullptr;
         CUevent event = nullptr;
-        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-        OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        create(stream, event);
         const auto record = [&](unsigned times) {
             return words_of([&] {
                 while (times-- > 0) OK(cuEventRecord(event, stream));
@@ -512,9 +514,9 @@ TEST(GuestOfAnIdleGpu, GivesFencesToEventsThatSomebodyLooksAt) {
             EXPECT_EQ(2u, record(2));
             OK(cuEventSynchronize(event));
         }
-        EXPECT_EQ(2u, record(20));  // nobody looks
+        EXPECT_EQ(2u, record(20));  // no thread looks
         OK(cuEventSynchronize(event));
-        EXPECT_EQ(20u, record(20));  // now somebody has
+        EXPECT_EQ(20u, record(20));  // one has looked
         OK(cuEventDestroy(event));
         OK(cuStreamDestroy(stream));
     });
@@ -525,8 +527,7 @@ TEST(GuestOfAnIdleGpu, WaitsForAnEventThatHasNoFence) {
         Program program;
         CUstream stream = nullptr;
         CUevent event = nullptr;
-        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-        OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        create(stream, event);
         for (unsigned i = 0; i < 10; ++i) OK(cuEventRecord(event, stream));
         OK(cuStreamSynchronize(stream));  // the fences of the first ones are written
         for (const bool fenced : {false, true, true}) {

@@ -155,7 +155,7 @@ struct InACrowd : In {
 };
 constexpr Pace attentive{.spin = 1000, .yield = 100'000, .nap_min = 50, .nap_max = 400, .ask = 1000, .absence = 1000};
 
-TEST(Wait, WhoseYieldLastsASliceNapsFromThenOn) {
+TEST(Wait, AYieldThatLastsASliceMakesTheWaiterNap) {
     World w;
     Waiter waiter(attentive, InACrowd{{&w}});
     while (w.naps.size() < 3) waiter.turn();
@@ -163,7 +163,7 @@ TEST(Wait, WhoseYieldLastsASliceNapsFromThenOn) {
     EXPECT_LT(w.clock, 2 * slice);
     EXPECT_FALSE(waiter.is_spinning());
 }
-TEST(Wait, WhoLosesItsProcessorWhileItSpinsNapsAtOnce) {
+TEST(Wait, AWaiterThatLosesItsProcessorNapsAtOnce) {
     World w;
     Waiter waiter(attentive, In{&w});
     for (unsigned turns = 0; turns < 100; ++turns) waiter.turn();
@@ -191,7 +191,7 @@ TEST(Wait, WhatTheWaiterItselfDoesWhenItAsksIsNoAbsence) {
         }
     EXPECT_EQ(w.acts, "py");
 }
-TEST(Wait, WhoDoesNotCareStaysAwake) {
+TEST(Wait, AWaiterWithoutALimitOfAbsenceStaysAwake) {
     World w;
     Pace careless = attentive;
     careless.absence = 0;
@@ -235,7 +235,7 @@ TEST(Pace, AProgramMayHaveItsThreadsAwakeOrAsleep) {
     EXPECT_EQ(acts_of(pace_of(Waits::unserved, false, false), 1'000'000), "pns");  // soon: others need the processor
 }
 
-TEST(Pace, WhereProcessorsAreFewOnlyWhoAskedForItStaysAwake) {
+TEST(Pace, WhereProcessorsAreShortOnlyAProgramThatAskedStaysAwake) {
     const auto acts = [](Waits waits) {
         World w;
         Waiter waiter(pace_of(waits, false, false), InACrowd{{&w}});

@@ -290,7 +290,7 @@ TEST_F(Unwatched, AnExtentThatTheDriverHasNoRoomForIsNotInTheWayOfFencesInOthers
     gpu->go();
 }
 
-// ---- who is waited for ----------------------------------------------------------------------------------------------
+// ---- threads that sleep ---------------------------------------------------------------------------------------------
 struct Sleepers : Unwatched {
     static constexpr std::uint64_t one = 0x2000;
     ChannelMemory memory = channel_memory();
@@ -318,7 +318,7 @@ TEST_F(Sleepers, AreWokenThoughTheySayOnlyAfterTheGpusWriteThatTheySleep) {
     EXPECT_EQ(fence(1), CUDA_SUCCESS);
     EXPECT_TRUE(fences.collect_for_somebody());
     gpu->go();
-    EXPECT_TRUE(fences.collect_for_somebody()) << "nobody wants to know whether it has been written";
+    EXPECT_TRUE(fences.collect_for_somebody()) << "no thread waits: it is not looked at";
     EXPECT_EQ(wakes(), 0u);
     sleep(true);
     EXPECT_FALSE(fences.collect_for_somebody());

@@ -29,7 +29,7 @@ constexpr Row rows[] = {
 };
 std::string name(const Row& row) { return std::string(op_names[static_cast<std::size_t>(row.op)]); }
 
-// With two streams it would be the first one's: the others had work that nobody knew of.
+// A row with two streams would count for the first one alone, and the guest would not know of the other's work.
 TEST(GivenWork, IsOneStreams) {
     for (const Row& row : rows)
         if (has(row.op, trait::work)) { EXPECT_LE(row.streams, 1u) << name(row); }
