@@ -159,7 +159,7 @@ Told ask(std::uint64_t p) {
     Told told{begin, begin + bytes};
     if (ask(p, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, access))
         told.writable = access == CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
-    // Only of what the program has mapped does the driver tell whose access was set.
+    // The driver tells which access was set of what the program has mapped, and of nothing else.
     if (ask(p, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, device)) {
         CUmemLocation place{};
         place.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -184,7 +184,7 @@ bool is_there(std::uint64_t p, std::size_t bytes) noexcept {
     for (std::uint64_t at = p; at - p < bytes;) {
         const Told told = ask(at);
         if (told.begin == told.end || (at != p && !(mapping && told.mapping))) return false;
-        // Memory of a graph ends without a word.
+        // The guest does not see when memory of a graph ends.
         if (told.writable && !graphs_allocate.load(std::memory_order_relaxed) &&
             !live_memory.holds(told.begin, told.end - told.begin))
             live_memory.add(told.begin, told.end - told.begin,
