@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # bench.mk: programs that measure.
 
-bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench many_bench devices_bench sharing_bench exits_bench malloc_bench heap_bench pinned_bench queue_bench libjump.so)
+bench_programs := $(patsubst %,$(B)/bench/%,cuda_bench many_bench held_bench devices_bench sharing_bench exits_bench malloc_bench heap_bench pinned_bench queue_bench libjump.so)
 $(B)/bench/cuda_bench: tests/bench/processes.h
-$(B)/bench/cuda_bench $(B)/bench/many_bench $(B)/bench/devices_bench: tests/bench/calls.h tests/bench/measure.h
-$(B)/bench/many_bench: tests/bench/modules.h
+$(B)/bench/cuda_bench $(B)/bench/many_bench $(B)/bench/held_bench $(B)/bench/devices_bench: tests/bench/calls.h tests/bench/measure.h
+$(B)/bench/many_bench $(B)/bench/held_bench: tests/bench/modules.h
 $(B)/bench/exits_bench: tests/programs/check.h
-$(patsubst %,$(B)/bench/%_bench,cuda many devices sharing exits): $(B)/bench/%: tests/bench/%.cu
+$(patsubst %,$(B)/bench/%_bench,cuda many held devices sharing exits): $(B)/bench/%: tests/bench/%.cu
 	$(call cuda,-std=c++17 -cudart=shared -Itests/bench -Itests/programs)
 $(B)/bench/libjump.so: tests/bench/jump.cc
 	$(call making,LINK)
