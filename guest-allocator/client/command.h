@@ -13,6 +13,7 @@
 #include "guest-allocator/client/log.h"
 #include "guest-allocator/client/watched.h"
 #include "shm-device/rows/commands.h"
+#include "shm-device/rows/lives.h"
 
 namespace barcuda::guest {
 
@@ -218,8 +219,16 @@ template <Op op, class... Given> void keep_books(bool captured, Given... given) 
     if constexpr (op == Op::cuCtxDestroy_v2 || op == Op::cuDevicePrimaryCtxReset_v2) live_memory.forget_all();
 }
 
+// Whether CUDA refuses the call in a thread without a current context: its row says so, or a stream stands in for one.
+template <Op op> constexpr bool names_stream = is_drivers(op) && RowOf<op>::template takes<CUstream> && !ends<op>;
+template <Op op> constexpr bool needs_context = has(op, trait::current) || names_stream<op>;
+template <Op op, bool answered, class... Given> CUresult without_context(Given... given) noexcept;
+
 // `answered`: though the row's commands are posted.
 template <Op op, bool answered = false, class... Given> CUresult command(Given... given) noexcept {
+    if constexpr (needs_context<op>)
+        if (!current_context()) [[unlikely]]
+            return without_context<op, answered>(given...);
     const bool captured = is_captured<op>(given...);
     Named named = Named::known;
     if constexpr (is_looked_at<op>)
@@ -240,6 +249,15 @@ template <Op op, bool answered = false, class... Given> CUresult command(Given..
     const CUresult r = bare_command<op, answered>(given...);
     if (r == CUDA_SUCCESS) keep_books<op>(captured, given...);
     return r;
+}
+
+template <Op op, bool answered, class... Given> CUresult without_context(Given... given) noexcept {
+    if constexpr (names_stream<op>) {
+        const typename RowOf<op>::Arguments arguments{given...};
+        const InStreamsContext in{std::get<RowOf<op>::template at<CUstream>>(arguments)};
+        if (Client::initialized()) return in.error ? in.error : command<op, answered>(given...);
+    }
+    return Client::initialized() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 }  // namespace barcuda::guest

@@ -15,6 +15,40 @@ inline std::uint32_t current_context_id() noexcept {
     return static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(current_context()));
 }
 
+// Makes a context current, as long as it lives itself; none: as it is. (driver/context.cc)
+class InContext {
+  public:
+    explicit InContext(CUcontext context) noexcept;
+    ~InContext();
+    InContext(const InContext&) = delete;
+
+  private:
+    const CUcontext before_;
+    const bool changed_;
+};
+
+// The context that a stream's work is done in, whichever is current. Null: no such stream. (driver/stream.cc)
+CUcontext context_of(CUstream stream) noexcept;
+// In a thread without a current context, CUDA takes a call that names a stream of the program's own: the stream's
+// context is current while this lives. Where there is none, `error` says why: a stream that is no more went with its
+// context.
+class InStreamsContext {
+  public:
+    explicit InStreamsContext(CUstream stream) noexcept : in_(current_context() ? nullptr : context_of(stream)) {
+        if (!current_context())
+            error = names_one(stream) ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
+    }
+    CUresult error = CUDA_SUCCESS;
+
+  private:
+    static bool names_one(CUstream stream) noexcept { return reinterpret_cast<std::uintptr_t>(stream) > 2; }
+    InContext in_;
+};
+// What an object is that is not known: without a current context, one that went with its own.
+inline CUresult unknown_object(const void* handle) noexcept {
+    return !handle || current_context() ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 // What a handle means: each thread's default stream is a real one of its own (driver/stream.cc); a kernel where a
 // function is expected is its function in the current context (driver/module.cc).
 CUstream real(CUstream stream) noexcept;

@@ -127,7 +127,8 @@ CUresult staged(CUDA_MEMCPY3D c, const Side& source, const Side& target, bool fr
 }  // namespace
 
 CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noexcept {
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    const InStreamsContext in{stream};
+    if (in.error) return in.error;
     CUDA_MEMCPY3D c = asked;
     if (is_empty(c)) return CUDA_SUCCESS;
     Side source, target;

@@ -158,6 +158,7 @@ CU cuStreamEndCapture(CUstream stream, CUgraph* graph) {
 
 CU cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
     if (!status) return CUDA_ERROR_INVALID_VALUE;
+    if (const InStreamsContext in{stream}; in.error) return in.error;
     if (open_captures.load(std::memory_order_relaxed) > 0) return command<Op::cuStreamIsCapturing>(stream, status);
     *status = CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
@@ -166,6 +167,7 @@ CU cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
 CU cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
                              const CUgraphNode** nodes, const CUgraphEdgeData** edges, size_t* count) {
     if (!status) return CUDA_ERROR_INVALID_VALUE;
+    if (const InStreamsContext in{stream}; in.error) return in.error;
     *status = CU_STREAM_CAPTURE_STATUS_NONE;
     cuuint64_t its_id = 0;
     CUgraph its_graph = nullptr;

@@ -11,18 +11,6 @@
 
 namespace barcuda::guest {
 
-// Makes a context current, as long as it lives itself; none: as it is.
-class InContext {
-  public:
-    explicit InContext(CUcontext context) noexcept;
-    ~InContext();
-    InContext(const InContext&) = delete;
-
-  private:
-    const CUcontext before_;
-    const bool changed_;
-};
-
 // The contexts of this process that live: the primary ones that were asked for, and those that it made.
 std::vector<CUcontext> living_contexts() noexcept;
 bool several_contexts() noexcept;                // more than one; without a lock

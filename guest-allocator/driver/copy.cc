@@ -181,7 +181,8 @@ CUresult finished(CUresult r) noexcept {
 // given before may still change the bytes; memory that the device does not reach is copied through a buffer; the rest
 // is a DMA of the program's own buffer.
 CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream, Until until) noexcept {
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    const InStreamsContext in{stream};
+    if (in.error) return in.error;
     if (bytes == 0) return CUDA_SUCCESS;
     if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
     if (is_device(from)) return copy_any(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream, until);
@@ -204,7 +205,8 @@ CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUs
 }
 
 CUresult copy_to_host(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream, Until until) noexcept {
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    const InStreamsContext in{stream};
+    if (in.error) return in.error;
     if (bytes == 0) return CUDA_SUCCESS;
     if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
     if (is_device(to)) return copy_any(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream, until);
@@ -218,7 +220,8 @@ CUresult copy_to_host(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
 }
 
 CUresult copy_any(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream, Until until) noexcept {
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    const InStreamsContext in{stream};
+    if (in.error) return in.error;
     if (bytes == 0) return CUDA_SUCCESS;
     if (!to || !from) return CUDA_ERROR_INVALID_VALUE;
     void* const to_host = reinterpret_cast<void*>(to);

@@ -149,7 +149,7 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
     EventRecord* e = find(event);
     // The driver would refuse it, and the event's fence would have been asked for a value that another stream writes.
     if (!e || e->its_context() != context_of(stream))
-        return current_context() || real(stream) ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_CONTEXT;
+        return current_context() || real(stream) ? unknown_object(event) : CUDA_ERROR_INVALID_CONTEXT;
     if (capturing(stream)) {
         e->in_graph.store(true, std::memory_order_relaxed);
         return command<Op::cuEventRecordWithFlags>(event, stream, flags);
@@ -227,14 +227,14 @@ CU cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle handle) {
 }
 
 CU cuEventDestroy_v2(CUevent event) {
-    return find(event) ? command<Op::cuEventDestroy_v2>(event) : CUDA_ERROR_INVALID_HANDLE;
+    return find(event) ? command<Op::cuEventDestroy_v2>(event) : unknown_object(event);
 }
 CU cuEventRecord(CUevent event, CUstream stream) { return record(event, stream, CU_EVENT_RECORD_DEFAULT); }
 CU cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) { return record(event, stream, flags); }
 
 CU cuCtxRecordEvent(CUcontext context, CUevent event) {
     EventRecord* e = find(event);
-    if (!e) return CUDA_ERROR_INVALID_HANDLE;
+    if (!e) return unknown_object(event);
     const CUresult r = command<Op::cuCtxRecordEvent>(context, event);
     if (r == CUDA_SUCCESS) e->in_graph.store(true, std::memory_order_relaxed);  // no stream writes its fence for us
     return r;
@@ -255,7 +255,7 @@ CU cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
 CU cuEventQuery(CUevent event) {
     Client* client = Client::current();
     EventRecord* e = find(event);
-    if (!e) return CUDA_ERROR_INVALID_HANDLE;
+    if (!e) return unknown_object(event);
     const Fence* f = e->own_fence();
     e->look();
     if (!f) return ask_driver(*e, event);
@@ -273,7 +273,7 @@ CU cuEventQuery(CUevent event) {
 CU cuEventSynchronize(CUevent event) {
     Client* client = Client::current();
     EventRecord* e = find(event);
-    if (!e) return CUDA_ERROR_INVALID_HANDLE;
+    if (!e) return unknown_object(event);
     const Fence* f = e->own_fence();
     e->look();
     if (!f) {

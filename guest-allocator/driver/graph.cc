@@ -48,7 +48,8 @@ CU cuGraphDebugDotPrint(CUgraph graph, const char* path, unsigned flags) {
 }
 
 CU cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    const InStreamsContext in{stream};
+    if (in.error) return in.error;
     std::optional<managed::Exclusive> exclusive;
     if (graphs_call()) exclusive.emplace(stream);
     return command<Op::cuGraphLaunch>(exec, stream);

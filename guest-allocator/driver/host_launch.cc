@@ -25,13 +25,15 @@ using namespace barcuda::guest;
 
 CU cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
     if (!function) return CUDA_ERROR_INVALID_VALUE;
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    const InStreamsContext in{stream};
+    if (in.error) return in.error;
     return launch(stream, capturing(stream) ? keep_function(function, data) : await_function(function, data), false);
 }
 
 CU cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned flags) {
     if (!callback || flags) return CUDA_ERROR_INVALID_VALUE;
     if (capturing(stream)) return spoil_capture(stream);
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    const InStreamsContext in{stream};
+    if (in.error) return in.error;
     return launch(stream, await_callback(callback, data, stream), true);
 }

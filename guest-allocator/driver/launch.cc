@@ -67,7 +67,8 @@ CUcontext place_of(CUfunction function, CUstream stream) {
 CUresult launch(CUfunction function, const ext::Shape& shape, CUstream stream, void** each, void** extra) {
     CUresult error = CUDA_ERROR_INVALID_CONTEXT;
     const InContext place(place_of(function, stream));
-    if (!current_context()) return error;
+    const InStreamsContext in{stream};
+    if (in.error) return in.error;
     const FunctionFacts* f = facts(function, error);
     if (!f) return error;
     alignas(16) std::byte room[wire::most_parameter_bytes];

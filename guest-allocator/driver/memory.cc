@@ -11,6 +11,7 @@
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/pinned.h"
+#include "guest-allocator/driver/streams.h"
 #include "guest-allocator/heap/heap.h"
 #include "guest-allocator/heap/registered.h"
 
@@ -139,8 +140,15 @@ CU cuMemFree_v2(CUdeviceptr p) {
         managed::forget_pinned(p);
         return free_pinned(host);
     }
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!is_device(p)) return CUDA_ERROR_INVALID_VALUE;
+    if (!current_context()) {  // what is freed needs none: any that lives will do
+        const std::vector<CUcontext> living = living_contexts();
+        if (living.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+        const CUresult waited = wait_for_contexts();
+        const InContext in{living.front()};
+        const CUresult freed = cuMemFree_v2(p);
+        return waited == CUDA_SUCCESS ? freed : waited;
+    }
     if (managed::Found m; managed::find(p, m)) {
         const CUresult waited = wait_for_devices(), freed = managed::free(p);
         return waited == CUDA_SUCCESS ? freed : waited;

@@ -115,14 +115,14 @@ CUresult destroy(CUstream stream) {
     {
         std::lock_guard lock(mutex);
         const StreamRecord* const record = find(stream);
-        if (!record) return CUDA_ERROR_INVALID_HANDLE;
+        if (!record) return unknown_object(stream);
         watched = watched || is_idle(record->its_context(), stream) || watch(stream, record->its_context());
     }
     const CUresult r = watched ? CUDA_SUCCESS : wait_for(stream);
     {
         std::lock_guard lock(mutex);
         StreamRecord* const record = find(stream);
-        if (!record) return CUDA_ERROR_INVALID_HANDLE;
+        if (!record) return unknown_object(stream);
         forget(*record);
     }
     managed::stream_gone(stream);
@@ -201,7 +201,7 @@ CUresult stream_id(CUstream stream, unsigned long long* id) noexcept {
     if (!stream) return cuCtxGetId(nullptr, id);  // each context has one legacy stream: it has the context's number
     std::lock_guard lock(mutex);
     const StreamRecord* const record = find(stream);
-    if (!record) return CUDA_ERROR_INVALID_HANDLE;
+    if (!record) return unknown_object(stream);
     *id = record->id;
     return CUDA_SUCCESS;
 }
@@ -386,7 +386,10 @@ CU cuStreamDestroy_v2(CUstream stream) {
     return destroy(stream);
 }
 
-CU cuStreamSynchronize(CUstream stream) { return current_context() ? wait_for(stream) : CUDA_ERROR_INVALID_CONTEXT; }
+CU cuStreamSynchronize(CUstream stream) {
+    const InStreamsContext in{stream};
+    return in.error ? in.error : wait_for(stream);
+}
 
 CU cuStreamQuery(CUstream stream) {
     if (!current_context() && !real(stream)) return CUDA_ERROR_INVALID_CONTEXT;
@@ -407,7 +410,7 @@ CU cuStreamGetCtx(CUstream stream, CUcontext* context) {
         return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
     }
     const StreamRecord* const record = find(stream);
-    if (!record) return CUDA_ERROR_INVALID_HANDLE;
+    if (!record) return unknown_object(stream);
     *context = record->its_context();
-    return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    return *context ? CUDA_SUCCESS : unknown_object(stream);
 }

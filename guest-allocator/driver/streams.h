@@ -40,8 +40,6 @@ struct NoStreamIsMine {
 
 // cuStreamGetId of a real stream; of none: of the current context's legacy stream.
 CUresult stream_id(CUstream stream, unsigned long long* id) noexcept;
-// The context that a stream's work is done in, whichever is current. Null: no such stream.
-CUcontext context_of(CUstream stream) noexcept;
 
 // A name for the work that this thread gives to this stream: work of one name is done in the order in which it is
 // given. (Ids of destroyed streams are used again; a name is not, for a long time.) Never 0.

@@ -105,6 +105,7 @@ enum : Traits {
     resets = 1 << 20,           // a device's primary context ends
     tells_room = 1 << 21,       // parameters: free and total bytes of the device, which a limit makes fewer
     graphs_allocate = 1 << 22,  // a graph may get a node that allocates; with a stream: if that is captured
+    current = 1 << 23,          // CUDA refuses it in a thread without a current context
 };
 // What a call that succeeds is charged for: parameter `size` (bytes, or what describes the memory), times parameter
 // `count`.
@@ -182,6 +183,13 @@ BARCUDA_OWN_ROWS(X)
 #undef X
 }  // namespace kind
 using kind::RowOf;
+
+// Whether the row is a function of CUDA's driver; else it is ours, or a library's.
+constexpr std::size_t driver_rows = 0
+#define X(name, ...) +1
+    BARCUDA_DRIVER_ROWS(X);
+#undef X
+constexpr bool is_drivers(Op op) { return static_cast<std::size_t>(op) < driver_rows; }
 
 // Launches what was instantiated of a graph.
 template <Op op> constexpr bool launches_graph = has(op, trait::kernels) && RowOf<op>::template takes<CUgraphExec>;

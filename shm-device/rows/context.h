@@ -23,21 +23,21 @@ CUresult create_context(CUcontext* context, unsigned flags, CUdevice device);
     X(cuDeviceGetP2PAtomicCapabilities,                     call,       anywhere|asks, all<2>, operations<2>, in, in, in) \
     X(cuDeviceGetHostAtomicCapabilities,                    call,       anywhere|asks, all<2>, operations<2>, in, in) \
     X(cuDeviceGetExecAffinitySupport,                       call,       anywhere|asks, out, in, in) \
-    X(cuFlushGPUDirectRDMAWrites,                           call,       asks,  in, in)           \
+    X(cuFlushGPUDirectRDMAWrites,                           call,       asks|current,  in, in)           \
     X(cuDevicePrimaryCtxSetFlags_v2,                        inner_call, anywhere|lasts, in, in)     \
-    X(cuCtxGetFlags,                                        call,       asks,  out)              \
-    X(cuCtxSetFlags,                                        inner_call, lasts, in)               \
-    X(cuCtxGetLimit,                                        call,       asks,  out, in)          \
-    X(cuCtxSetLimit,                                        call,       configures|lasts, in, in) \
-    X(cuCtxGetCacheConfig,                                  call,       asks,  out)              \
-    X(cuCtxSetCacheConfig,                                  call,       configures|lasts, in)    \
-    X(cuCtxGetStreamPriorityRange,                          call,       asks,  maybe, maybe)     \
-    X(cuCtxResetPersistingL2Cache,                          call,       asks)                    \
-    X(cuCtxGetExecAffinity,                                 call,       asks,  out, in)          \
-    X(cuCtxEnablePeerAccess,                                call,       lasts, use, in)          \
-    X(cuCtxDisablePeerAccess,                               call,       lasts, use)              \
-    X(cuProfilerStart,                                      call,       lasts)                   \
-    X(cuProfilerStop,                                       call,       lasts)                   \
+    X(cuCtxGetFlags,                                        call,       asks|current,  out)              \
+    X(cuCtxSetFlags,                                        inner_call, lasts|current, in)               \
+    X(cuCtxGetLimit,                                        call,       asks|current,  out, in)          \
+    X(cuCtxSetLimit,                                        call,       configures|lasts|current, in, in) \
+    X(cuCtxGetCacheConfig,                                  call,       asks|current,  out)              \
+    X(cuCtxSetCacheConfig,                                  call,       configures|lasts|current, in)    \
+    X(cuCtxGetStreamPriorityRange,                          call,       asks|current,  maybe, maybe)     \
+    X(cuCtxResetPersistingL2Cache,                          call,       asks|current)                    \
+    X(cuCtxGetExecAffinity,                                 call,       asks|current,  out, in)          \
+    X(cuCtxEnablePeerAccess,                                call,       lasts|current, use, in)          \
+    X(cuCtxDisablePeerAccess,                               call,       lasts|current, use)              \
+    X(cuProfilerStart,                                      call,       lasts|current)                   \
+    X(cuProfilerStop,                                       call,       lasts|current)                   \
     X(cuCtxRecordEvent,                                     inner_call, work|lasts, use, use)    \
     X(cuCtxWaitEvent,                                       call,       work, use, use)          \
     X(cuCtxDestroy_v2,                                      inner_call, configures|hosted, drop) \

@@ -21,7 +21,7 @@ CUresult box_out(const CUDA_MEMCPY3D* box, void* bytes, std::size_t size, CUstre
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_COPY_ROWS(X)                                                                                      \
-    X(cuMemcpyDtoD_v2,                                      post,       work|copies_on, device<2>, device<2>, in) \
+    X(cuMemcpyDtoD_v2,                                      post,       work|copies_on|current, device<2>, device<2>, in) \
     X(cuMemcpyDtoDAsync_v2,                                 post,       work|copies_on, device<2>, device<2>, in, use) \
     X(cuMemsetD8Async,                                      post,       work, device<2>, in, in, use)             \
     X(cuMemsetD16Async,                                     post,       work, device16<2>, in, in, use)           \
@@ -31,12 +31,12 @@ CUresult box_out(const CUDA_MEMCPY3D* box, void* bytes, std::size_t size, CUstre
     X(cuMemsetD2D32Async,                                   post,       work, rows32, in, in, in, in, use)        \
     X(cuMemcpyHtoDAsync_v2,                                 inner_post, work|copies_in, device<2>, region<2>, in, use) \
     X(cuMemcpyDtoHAsync_v2,                                 inner_post, work|copies_out, region<2>, device<2>, in, use) \
-    X(cuMemsetD8_v2,                                        inner_post, work|hosted, device<2>, in, in)           \
-    X(cuMemsetD16_v2,                                       inner_post, work|hosted, device16<2>, in, in)         \
-    X(cuMemsetD32_v2,                                       inner_post, work|hosted, device32<2>, in, in)         \
-    X(cuMemsetD2D8_v2,                                      inner_post, work|hosted, rows8, in, in, in, in)       \
-    X(cuMemsetD2D16_v2,                                     inner_post, work|hosted, rows16, in, in, in, in)      \
-    X(cuMemsetD2D32_v2,                                     inner_post, work|hosted, rows32, in, in, in, in)      \
+    X(cuMemsetD8_v2,                                        inner_post, work|hosted|current, device<2>, in, in)           \
+    X(cuMemsetD16_v2,                                       inner_post, work|hosted|current, device16<2>, in, in)         \
+    X(cuMemsetD32_v2,                                       inner_post, work|hosted|current, device32<2>, in, in)         \
+    X(cuMemsetD2D8_v2,                                      inner_post, work|hosted|current, rows8, in, in, in, in)       \
+    X(cuMemsetD2D16_v2,                                     inner_post, work|hosted|current, rows16, in, in, in, in)      \
+    X(cuMemsetD2D32_v2,                                     inner_post, work|hosted|current, rows32, in, in, in, in)      \
     X(cuMemcpy3DAsync_v2,                                   inner_post, work|copies, desc, use)                   \
     X(cuMemcpyPeer,                                         inner_post, work|copies_on, device<4>, use, device<4>, use, in) \
     X(cuMemcpy,                                             guest,      plain)                                    \

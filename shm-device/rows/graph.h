@@ -62,7 +62,7 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
 #define BARCUDA_GRAPH_ROWS(X)                                                                                         \
     X(cuDeviceGraphMemTrim,                                 call,       trims|asks, in)                               \
     X(cuGraphCreate,                                        call,       plain, make, in)                              \
-    X(cuGraphInstantiateWithFlags,                          call,       plain, make, use, in)                         \
+    X(cuGraphInstantiateWithFlags,                          call,       current, make, use, in)                         \
     X(cuGraphExecGetFlags,                                  call,       asks,  use, out)                              \
     X(cuGraphClone,                                         call,       plain, make, use)                             \
     X(cuGraphNodeFindInClone,                               call,       plain, part<2>, use, use)                     \

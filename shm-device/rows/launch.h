@@ -48,9 +48,9 @@ CUresult replace_address(CUtensorMap* map, CUdeviceptr address);
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_LAUNCH_ROWS(X)                                                                       \
-    X(cuOccupancyMaxActiveBlocksPerMultiprocessor,          call,       asks,  out, use, in, in)     \
-    X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, call,       asks,  out, use, in, in, in) \
-    X(cuOccupancyAvailableDynamicSMemPerBlock,              call,       asks,  out, use, in, in)     \
+    X(cuOccupancyMaxActiveBlocksPerMultiprocessor,          call,       asks|current,  out, use, in, in)     \
+    X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, call,       asks|current,  out, use, in, in, in) \
+    X(cuOccupancyAvailableDynamicSMemPerBlock,              call,       asks|current,  out, use, in, in)     \
     X(cuLaunchCooperativeKernel,                            guest,      plain)                       \
     X(cuLaunchKernel,                                       guest,      plain)                       \
     X(cuLaunchKernelEx,                                     guest,      plain)                       \

@@ -33,9 +33,9 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_MEMORY_ROWS(X)                                                                        \
-    X(cuMemGetInfo_v2,                                      inner_call, counts|tells_room|asks, out, out) \
-    X(cuMemAllocPitch_v2,                                   call,       charges(2, 3), out, out, in, in, in) \
-    X(cuMemGetAddressRange_v2,                              inner_call, counts|asks, maybe, maybe, in) \
+    X(cuMemGetInfo_v2,                                      inner_call, counts|tells_room|asks|current, out, out) \
+    X(cuMemAllocPitch_v2,                                   call,       charges(2, 3)|current, out, out, in, in, in) \
+    X(cuMemGetAddressRange_v2,                              inner_call, counts|asks|current, maybe, maybe, in) \
     X(cuMemAllocAsync,                                      inner_call, hosted|charges(1)|graphs_allocate, out, in, use) \
     X(cuMemAllocFromPoolAsync,                              inner_call, hosted|charges(1)|graphs_allocate, out, in, use, use) \
     X(cuMemFreeAsync,                                       inner_post, work|hosted, freed, use)             \
@@ -61,12 +61,12 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuMemGetAllocationPropertiesFromHandle,               call,       anywhere|asks, told, use)        \
     X(cuMemPoolExportPointer,                               call,       hosted|lasts, out, device_word<1>) \
     X(cuMemPoolImportPointer,                               call,       hosted|uncharged, out, use, desc) \
-    X(cuIpcGetMemHandle,                                    inner_call, hosted|lasts, out, device_word<1>) \
-    X(cuIpcOpenMemHandle_v2,                                inner_call, hosted|uncharged, out, in, in) \
+    X(cuIpcGetMemHandle,                                    inner_call, hosted|lasts|current, out, device_word<1>) \
+    X(cuIpcOpenMemHandle_v2,                                inner_call, hosted|uncharged|current, out, in, in) \
     X(cuIpcCloseMemHandle,                                  inner_call, hosted, freed)                \
     X(cuIpcGetEventHandle,                                  inner_call, hosted|lasts, out, use)       \
-    X(cuIpcOpenEventHandle,                                 inner_call, hosted, make, in)             \
-    X(cuMemAlloc_v2,                                        call,       hosted|charges(1), out, in)   \
+    X(cuIpcOpenEventHandle,                                 inner_call, hosted|current, make, in)             \
+    X(cuMemAlloc_v2,                                        call,       hosted|charges(1)|current, out, in)   \
     X(cuMemFree_v2,                                         inner_post, hosted, freed)                \
     X(cuMemPoolDestroy,                                     call,       hosted, drop)                 \
     X(cuMemPoolGetAttribute,                                call,       counts|anywhere|asks, use, in, attribute) \

@@ -90,14 +90,14 @@ CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t ro
 //    ours
 #define BARCUDA_MODULE_OWN_ROWS(X)                                                                          \
     X(image_part,                                           call,       lasts, in, blob<2>, in)             \
-    X(load_module,                                          call,       plain, make, image<2>, in, in)      \
+    X(load_module,                                          call,       current, make, image<2>, in, in)      \
     X(load_library,                                         call,       plain, make, image<2>, in, in)      \
     X(load_log,                                             call,       asks,  in, fill<2>, in, out)        \
     X(describe_function,                                    call,       asks,  use, out)                    \
     X(describe_kernel,                                      call,       asks,  use, out)                    \
     X(function_name,                                        call,       asks,  use, fill<2>, in)            \
     X(kernel_name,                                          call,       asks,  use, fill<2>, in)            \
-    X(link_create,                                          call,       plain, make, in)                    \
+    X(link_create,                                          call,       current, make, in)                    \
     X(link_add,                                             call,       lasts, use, in, image<3>, in, text) \
     X(link_complete,                                        call,       lasts, use, out)                    \
     X(link_fetch,                                           call,       asks,  use, region<2>, in)          \

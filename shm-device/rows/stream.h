@@ -39,10 +39,10 @@ CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t
     X(cuStreamWriteValue32_v2,                              post,       work, use, device_word<4>, in, in)             \
     X(cuStreamWriteValue64_v2,                              post,       work, use, device_word<8>, in, in)             \
     X(cuStreamBatchMemOp_v2,                                post,       work, use, in, memory_operations<1>, in)       \
-    X(cuStreamCreateWithPriority,                           inner_call, plain, make, in, in)                           \
+    X(cuStreamCreateWithPriority,                           inner_call, current, make, in, in)                           \
     X(cuStreamDestroy_v2,                                   inner_post, plain, drop)                                   \
     X(cuStreamQuery,                                        inner_call, asks,  use)                                    \
-    X(cuEventCreate,                                        inner_call, plain, make, in)                               \
+    X(cuEventCreate,                                        inner_call, current, make, in)                               \
     X(cuEventDestroy_v2,                                    inner_post, plain, drop)                                   \
     X(cuEventElapsedTime_v2,                                call,       asks,  out, use, use)                          \
     X(cuEventQuery,                                         inner_call, asks,  use)                                    \

@@ -262,7 +262,9 @@ CU cuMemAllocManaged(CUdeviceptr* p, size_t bytes, unsigned flags) {
 CU cuMemPrefetchAsync_v2(CUdeviceptr p, size_t bytes, CUmemLocation place, unsigned flags, CUstream stream) {
     const bool known =
         place.type >= CU_MEM_LOCATION_TYPE_DEVICE && place.type <= CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
-    return flags || !known ? CUDA_ERROR_INVALID_VALUE : managed::prefetch(p, bytes, place, stream);
+    if (flags || !known) return CUDA_ERROR_INVALID_VALUE;
+    const InStreamsContext in{stream};
+    return in.error ? in.error : managed::prefetch(p, bytes, place, stream);
 }
 
 // No bytes: all of the allocation, as documented. A part of one is refused.
@@ -278,6 +280,8 @@ CU cuStreamAttachMemAsync(CUstream stream, CUdeviceptr p, size_t bytes, unsigned
             break;
         default: return CUDA_ERROR_INVALID_VALUE;
     }
+    const InStreamsContext in{stream};
+    if (in.error) return in.error;
     if (wanted.mode == Attachment::single && !wanted.stream) return CUDA_ERROR_INVALID_VALUE;
     return with_allocation(p, bytes ? bytes : 1, [&](Allocation& a) {
         if (p != a.begin || (bytes && bytes != a.bytes)) return CUDA_ERROR_INVALID_VALUE;

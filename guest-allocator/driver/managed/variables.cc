@@ -108,7 +108,8 @@ namespace {
 
 template <Op op, class Code> CUresult variable(CUdeviceptr* address, size_t* bytes, Code code, const char* name) {
     if (!name) return CUDA_ERROR_INVALID_VALUE;
-    if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (op != Op::cuModuleGetGlobal_v2 && !current_context())
+        return CUDA_ERROR_INVALID_CONTEXT;  // a module has its own
     CUdeviceptr there = 0;
     size_t size = 0;
     CUresult r = bare_command<op>(&there, &size, code, name);
