@@ -43,6 +43,7 @@ class Witness {
     }
     void drop(std::uint64_t id) {
         session_.drop(id);
+        if (id == stream_id_) has_stream_ = false;  // NVIDIA's driver crashes when it is asked about it
         births_.ends({Thing::Sort::object, id});
         births_.stream_gone(id);
     }
@@ -100,15 +101,14 @@ class Witness {
     }
     // It has succeeded.
     void commit(std::span<const std::byte> body, std::span<const std::byte> answer) {
-        const std::uint64_t capture =
-            births_.on() && (begun_ || births_.captures()) && has_stream_ ? session_.streams().capture_of(stream_) : 0;
+        const std::uint64_t capture = births_.on() && (begun_ || births_.captures()) ? capture_now() : 0;
         if (begun_ && capture) births_.capture_begun(capture, stream_id_);
         births_.captured(capture);
         births_.commit(body, answer);
     }
     // However it has ended.
     void end() {
-        if (capture_ && session_.streams().capture_of(stream_) != capture_) births_.capture_ended(capture_);
+        if (capture_ && capture_now() != capture_) births_.capture_ended(capture_);
     }
 
   private:
@@ -117,6 +117,8 @@ class Witness {
     template <std::size_t I> struct Address<kind::maybe::As<CUdeviceptr*, I>> : std::true_type {};
     template <class P> static constexpr bool is_address = Address<P>::value;
 
+    // The capture that the command's stream is in, if it has one that still lives.
+    std::uint64_t capture_now() const { return has_stream_ ? session_.streams().capture_of(stream_) : 0; }
     void note(CUstream stream, std::uint64_t id) {
         stream_ = stream;
         stream_id_ = id;

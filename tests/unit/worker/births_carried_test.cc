@@ -388,6 +388,31 @@ TEST_F(BirthsCarried, AGraphOfACaptureOfTwoStreams) {
         EXPECT_NE(c.stream(), nullptr);
     });
 }
+// NVIDIA's driver crashes when it is asked about a stream that was destroyed; the software GPU's refuses the question.
+TEST_F(BirthsCarried, NoQuestionIsAskedAboutAStreamThatGoesWhileItCaptures) {
+    first([&](Client& c) {
+        static int refused = 0;
+        static decltype(Driver::cuStreamGetCaptureInfo_v3) ask = nullptr;
+        auto& table = const_cast<Driver&>(c.gpu());
+        ask = table.cuStreamGetCaptureInfo_v3;
+        table.cuStreamGetCaptureInfo_v3 = [](CUstream stream, auto... told) {
+            const CUresult r = ask(stream, told...);
+            refused += r == CUDA_ERROR_INVALID_HANDLE;
+            return r;
+        };
+        const CUfunction store = c.function(c.module(), "store");
+        const CUdeviceptr at = c.memory(4096);
+        const CUstream stream = c.stream();
+        ASSERT_TRUE((c.call<cuStreamBeginCapture_v2>(stream, CU_STREAM_CAPTURE_MODE_RELAXED).ok()));
+        EXPECT_EQ(CUDA_SUCCESS, c.run(store, at, 11, stream));
+        EXPECT_TRUE(c.session().births().captures());
+        EXPECT_TRUE((c.call<cuStreamDestroy_v2>(stream).ok()));
+        EXPECT_EQ(refused, 0);
+        EXPECT_FALSE(c.session().births().captures()) << "the capture went with its stream";
+        EXPECT_EQ(hindrances(c.session()).size(), 0u);
+        table.cuStreamGetCaptureInfo_v3 = ask;
+    });
+}
 TEST_F(BirthsCarried, ContextsAndTheirLimits) {
     first([&](Client& c) {
         CUcontext second = nullptr;
