@@ -15,7 +15,8 @@ The folder with the DLLs; default: the one of this script.
 virtio-win's ivshmem.inf, from its ISO image.
 
 .PARAMETER Region
-The region that programs use: ivshmem:N, N counted from 0. Default: ivshmem:0, and no variable is set.
+The regions that programs use: ivshmem:N, N counted from 0, or several of them with semicolons between them. Default: all devices, of
+which each process takes the first free one, and no variable is set.
 
 .PARAMETER Uninstall
 Takes the DLLs, the folder and the variable away. The driver stays.
@@ -29,7 +30,7 @@ Takes the DLLs, the folder and the variable away. The driver stays.
 param(
     [string]$From = $PSScriptRoot,
     [string]$Driver,
-    [ValidatePattern('^ivshmem:\d+$')][string]$Region,
+    [ValidatePattern('^ivshmem:\d+(;ivshmem:\d+)*$')][string]$Region,
     [switch]$Uninstall
 )
 Set-StrictMode -Version 3

@@ -49,7 +49,7 @@ $(W)/entries.o: $(windows_driver) guest-windows/exports/entries.sh guest-allocat
 	@$(mingw)-objcopy --redefine-syms=$(W)/inside_names $(W)/inside.a $(W)/driver.a
 
 # What a program may ask for and does not find: a function that says so. The .def has all names, as the table of CUDA's symbols has them.
-$(W)/refused.o: $(W)/entries.o $(library_headers) guest-allocator/exports/unsupported.sh
+$(W)/refused.o: $(W)/entries.o $(library_headers) guest-allocator/exports/unsupported.sh mk/windows.mk
 	$(call making,GEN)
 	@sh guest-allocator/exports/unsupported.sh shm-device/cuda/api.h | sed -nE 's/.* int (cu[A-Za-z0-9_]+)\(\).*barcuda_refuse\("([^"]*)".*/\1 \2/p' | \
 	    LC_ALL=C sort -u | LC_ALL=C join -v 1 - $(W)/entries > $(W)/refused
@@ -58,7 +58,7 @@ $(W)/refused.o: $(W)/entries.o $(library_headers) guest-allocator/exports/unsupp
 	    echo 'extern const char *const barcuda_refused[];'; echo 'const char *const barcuda_refused[] = {'; \
 	    awk '{ print "\"" $$1 "\"," }' $(W)/refused; echo '0};'; } > $(W)/refused.c
 	@$(subst g++,gcc,$(windows_cxx)) -O2 -c -o $@ $(W)/refused.c
-	@{ echo 'LIBRARY nvcuda.dll'; echo EXPORTS; cat $(W)/entries; cut -d ' ' -f 1 $(W)/refused; } > $(W)/nvcuda.def
+	@{ echo 'LIBRARY nvcuda.dll'; echo EXPORTS; cat $(W)/entries; cut -d ' ' -f 1 $(W)/refused; echo 'barcuda_views DATA'; } > $(W)/nvcuda.def
 
 windows_libraries := -lsynchronization -lsetupapi
 $(dlls)/nvcuda.dll: $(W)/entries.o $(W)/refused.o $(windows_guest) $(windows_base)
@@ -83,12 +83,12 @@ $(dlls)/cudart64_%.dll: $(W)/cudart64_%.def $(windows_runtime) $(windows_base) |
 
 # NVML, by itself: it loads no driver.
 windows_nvml := $(call objects_of,$(sources_guest-nvml),guest-allocator/nvml/%)
-$(dlls)/nvml.dll: $(windows_nvml) $(windows_base)
+$(dlls)/nvml.dll: $(windows_nvml) $(windows_base) mk/windows.mk
 	$(call making,LINK)
 	@mkdir -p $(@D)
 	@{ echo 'LIBRARY nvml.dll'; echo EXPORTS; $(mingw)-nm -g --defined-only $(windows_nvml) 2> /dev/null | \
-	    awk '$$2 == "T" && $$3 ~ /^(nvml[A-Z]|barcuda_nvml_)/ { print $$3 }' | LC_ALL=C sort -u; } > $(W)/nvml.def
-	@$(windows_cxx) -shared -static -o $@ $(W)/nvml.def $^ $(windows_libraries) -Wl,--out-implib,$(W)/libnvml.a
+	    awk '$$2 == "T" && $$3 ~ /^(nvml[A-Z]|barcuda_nvml_)/ { print $$3 }' | LC_ALL=C sort -u; echo 'barcuda_views DATA'; } > $(W)/nvml.def
+	@$(windows_cxx) -shared -static -o $@ $(W)/nvml.def $(filter %.o,$^) $(windows_libraries) -Wl,--out-implib,$(W)/libnvml.a
 
 # Programs in C: the same for both systems, which must print the same (tests/windows/test_programs.py). Each folder is of one library.
 windows_dlls := $(patsubst %,$(dlls)/%.dll,nvcuda nvml cudart64_12 cudart64_13)
@@ -111,6 +111,13 @@ $(eval $(call programs,runtime12,-lcudart12,-l:libcudart.so.12 -l:libcuda.so.1))
 $(eval $(call programs,figures,-lnvcuda,-l:libcuda.so.1))
 $(eval $(call programs,nvml,-lnvml,-l:libnvidia-ml.so.1))
 
+# Programs of Windows alone.
+windows_only := $(patsubst tests/windows/%.c,$(W)/%.exe,$(wildcard tests/windows/devices/*.c))
+$(windows_only): $(W)/%.exe: tests/windows/%.c tests/windows/programs/check.h | $(windows_dlls)
+	$(call making,MINGW,$<)
+	@$(subst g++,gcc,$(windows_cxx)) -D__USE_MINGW_ANSI_STDIO=1 $(programs_for) -static -s -o $@ $< -L$(W) -lnvcuda
+windows_programs += $(windows_only)
+
 # Both compilers' view of the rows and of the structs: tests/windows/test_rows.py.
 described := -g -fno-eliminate-unused-debug-types
 $(W)/tests/windows/types.o: windows_flags += $(described)
@@ -123,11 +130,11 @@ $(W)/rows.exe: $(W)/tests/windows/rows.o $(W)/shm-device/rows/identity.o
 	$(call making,LINK)
 	@$(windows_cxx) -static -s -o $@ $^
 
-# Unit tests that ask nothing of the system: tests/windows/test_units.py.
-windows_units := $(patsubst tests/unit/%.cc,$(W)/tests/unit/%.o,$(wildcard $(patsubst %,tests/unit/%_test.cc,queue/virtqueue queue/virtqueue_lists \
+# Unit tests that ask nothing of the system, and those of what only Windows has: tests/windows/test_units.py.
+windows_units := $(patsubst %.cc,$(W)/%.o,$(wildcard tests/windows/unit/*.cc)) $(patsubst tests/unit/%.cc,$(W)/tests/unit/%.o,$(wildcard $(patsubst %,tests/unit/%_test.cc,queue/virtqueue queue/virtqueue_lists \
     queue/virtqueue_hostile queue/virtqueue_threads queue/wait rows/identity rows/visible_devices guest/live_memory guest/guest_crowd base/size base/bucket)))
 googletest := /usr/src/googletest/googletest
-$(W)/tests/unit/%.o: windows_flags += -O0 -isystem $(googletest)/include
+$(windows_units): windows_flags += -O0 -isystem $(googletest)/include
 $(W)/gtest.o: $(googletest)/src/gtest-all.cc
 	$(call making,MINGW,$<)
 	@$(windows_compile) $(windows_flags) -O0 -w -I$(googletest) -I$(googletest)/include -c -o $@ $<

@@ -48,10 +48,10 @@ def serving():
     region.close()
 
 
-def wine(program, *words, status=0, env=None):
-    """Runs a program to its end: its standard output."""
+def wine(program, *words, status=0, env=None, errors=False):
+    """Runs a program to its end: its standard output, and its errors behind it."""
     done = subprocess.run(["wine", program, *words], env=env or environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           timeout=PATIENCE, check=False)
     out, err = (text.decode(errors="replace").replace("\r\n", "\n") for text in (done.stdout, done.stderr))
     assert done.returncode == status, f"{program}: status {done.returncode}: {out}{err}"
-    return out
+    return out + err if errors else out

@@ -9,11 +9,13 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/os/view.h"
+
 namespace barcuda::os {
 namespace {
 
 HANDLE handle_of(int file) { return reinterpret_cast<HANDLE>(_get_osfhandle(file)); }
-// Only files have locks. The memory of a device is one process's at a time: its driver sees to that.
+// Only files have locks of the system's. The memory of a device is one process's at a time: its view has them.
 bool has_locks(int file) { return GetFileType(handle_of(file)) == FILE_TYPE_DISK; }
 
 OVERLAPPED at(std::uint64_t offset) {
@@ -65,7 +67,10 @@ int KeptFile::keep(int fd) {
 bool KeptFile::open_again(const char*) { return false; }
 
 void KeptFile::close() {
-    if (fd_ >= 0) _close(fd_);
+    if (fd_ >= 0) {
+        forget_view(fd_);
+        _close(fd_);
+    }
     fd_ = -1;
     known_ = false;
 }
@@ -75,7 +80,13 @@ bool KeptFile::is_ours() const { return fd_ >= 0 && known_; }
 
 // The lock is the handle's: it ends with the process.
 int lock_byte(int file, std::uint64_t offset, Lock lock, Holder) {
-    if (!has_locks(file)) return 0;
+    if (!has_locks(file)) {
+        View* const view = view_of(file);
+        if (!view) return EBADF;
+        if (lock != Lock::none) return view->lock(offset);
+        view->unlock(offset);
+        return 0;
+    }
     OVERLAPPED place = at(offset);
     if (lock == Lock::none) return UnlockFileEx(handle_of(file), 0, 1, 0, &place) ? 0 : EINVAL;
     const DWORD how = LOCKFILE_FAIL_IMMEDIATELY | (lock == Lock::exclusive ? LOCKFILE_EXCLUSIVE_LOCK : 0);

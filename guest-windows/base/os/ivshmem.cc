@@ -16,6 +16,7 @@ namespace {
 // {df576976-569d-4672-95a0-f57e4ea0b210}
 constexpr GUID device_interface{0xdf576976, 0x569d, 0x4672, {0x95, 0xa0, 0xf5, 0x7e, 0x4e, 0xa0, 0xb2, 0x10}};
 constexpr DWORD map_request = CTL_CODE(FILE_DEVICE_UNKNOWN, 0x802, METHOD_BUFFERED, FILE_ANY_ACCESS);
+constexpr DWORD unmap_request = CTL_CODE(FILE_DEVICE_UNKNOWN, 0x803, METHOD_BUFFERED, FILE_ANY_ACCESS);
 
 // What the driver is asked, and what it answers.
 struct Wanted {
@@ -34,17 +35,27 @@ struct Devices {
     ~Devices() {
         if (list != INVALID_HANDLE_VALUE) SetupDiDestroyDeviceInfoList(list);
     }
+    bool find(unsigned number, SP_DEVICE_INTERFACE_DATA& found) const {
+        found = {};
+        found.cbSize = sizeof found;
+        return list != INVALID_HANDLE_VALUE &&
+               SetupDiEnumDeviceInterfaces(list, nullptr, &device_interface, number, &found);
+    }
 };
 
 }  // namespace
 
+unsigned count() noexcept {
+    const Devices devices;
+    unsigned count = 0;
+    for (SP_DEVICE_INTERFACE_DATA found; devices.find(count, found);) ++count;
+    return count;
+}
+
 Handle open(unsigned number) noexcept {
     const Devices devices;
-    SP_DEVICE_INTERFACE_DATA found{};
-    found.cbSize = sizeof found;
-    if (devices.list == INVALID_HANDLE_VALUE ||
-        !SetupDiEnumDeviceInterfaces(devices.list, nullptr, &device_interface, number, &found))
-        return nullptr;
+    SP_DEVICE_INTERFACE_DATA found;
+    if (!devices.find(number, found)) return nullptr;
     alignas(SP_DEVICE_INTERFACE_DETAIL_DATA_W) std::array<std::byte, 2048> room{};
     auto* const detail = reinterpret_cast<SP_DEVICE_INTERFACE_DETAIL_DATA_W*>(room.data());
     detail->cbSize = sizeof *detail;
@@ -64,6 +75,11 @@ int map(Handle device, char*& base, std::uint64_t& bytes) noexcept {
     base = static_cast<char*>(mapped.memory);
     bytes = mapped.bytes;
     return 0;
+}
+
+void unmap(Handle device) noexcept {
+    DWORD got = 0;
+    DeviceIoControl(device, unmap_request, nullptr, 0, nullptr, 0, &got, nullptr);
 }
 
 }  // namespace barcuda::os::ivshmem

@@ -8,9 +8,12 @@ namespace barcuda::os::ivshmem {
 
 using Handle = void*;
 
+// How many devices the driver has.
+unsigned count() noexcept;
 // Opens the device of that number, from 0 on. Null: there is no such one.
 Handle open(unsigned number) noexcept;
 // All of its memory, cached. EBUSY: another process has it, and the driver gives it to one at a time.
 int map(Handle device, char*& base, std::uint64_t& bytes) noexcept;
+void unmap(Handle device) noexcept;
 
 }  // namespace barcuda::os::ivshmem

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// map.cc: mappings on Windows. A file is mapped whole, once (view.h), and its parts are found there.
+// map.cc: mappings on Windows. A file is mapped whole, once, when its door opens (view.h), and its parts are
+// found there.
 #include "base/os/map.h"
 
 #include <windows.h>
@@ -65,10 +66,10 @@ void unmap(void* address, std::size_t) {
 }
 
 int map_file(int file, std::uint64_t offset, std::size_t bytes, Access, void** address, void*) {
-    View view;
-    if (const int code = map_view(file, view)) return code;
-    if (offset > view.bytes || bytes > view.bytes - offset) return EINVAL;
-    *address = view.base + offset;
+    const View* const view = view_of(file);
+    if (!view) return EBADF;
+    if (offset > view->bytes || bytes > view->bytes - offset) return EINVAL;
+    *address = view->base + offset;
     return 0;
 }
 

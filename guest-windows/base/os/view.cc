@@ -4,18 +4,28 @@
 #include <io.h>
 #include <windows.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <mutex>
 
+#include "base/os/clock.h"
 #include "base/os/ivshmem.h"
-#include "base/os/mutex.h"
+
+constinit barcuda::os::Views barcuda_views{barcuda::os::views_form, {}};
 
 namespace barcuda::os {
 namespace {
 
-Mutex mutex;
-std::array<View, 4> views;  // a process has one region; a tool may have several
+struct Opening {
+    int file = -1;
+    View* view = nullptr;
+};
+
+constinit Mutex mutex;
+constinit std::array<Opening, 16> openings{};
+constinit std::array<View*, 16> used{};  // by this library, ever
 
 // Where a file goes: above the GPU's own memory, where nothing is yet, at a multiple of no more than what Windows gives
 // addresses in: a driver's memory comes to lie like that.
@@ -40,41 +50,139 @@ int map_file_view(HANDLE file, View& view) noexcept {
     return view.base ? 0 : ENOMEM;
 }
 
+int map_device_view(HANDLE device, View& view) noexcept {
+    const HANDLE me = GetCurrentProcess();
+    if (!DuplicateHandle(me, device, me, &view.device, 0, FALSE, DUPLICATE_SAME_ACCESS)) return EIO;
+    const int code = ivshmem::map(view.device, view.base, view.bytes);
+    if (code != 0) CloseHandle(view.device);
+    return code;
+}
+
+View* find_in(Views& views, const char* path) noexcept {
+    for (View& view : views.all)
+        if (view.state.load(std::memory_order_acquire) == View::there && std::strcmp(view.path, path) == 0)
+            return &view;
+    return nullptr;
+}
+
+// Adds to what this library uses. False: no room.
+bool use(int file, View* view) noexcept {
+    for (View*& place : used) {
+        if (place && place != view) continue;
+        place = view;
+        for (Opening& opening : openings)
+            if (opening.file < 0) {
+                opening = {file, view};
+                return true;
+            }
+        return false;
+    }
+    return false;
+}
+
+// What has mapped a region stays in the process, with its part of the views.
+void stay_loaded() noexcept {
+    HMODULE here;
+    GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_PIN | GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS,
+                       reinterpret_cast<LPCWSTR>(&barcuda_views), &here);
+}
+
+// Under the lock.
+int map_own(int file, const char* path, View*& out) noexcept {
+    const auto handle = reinterpret_cast<HANDLE>(_get_osfhandle(file));
+    if (handle == INVALID_HANDLE_VALUE) return EBADF;
+    for (View& view : barcuda_views.all) {
+        if (view.state.load(std::memory_order_relaxed) != View::empty) continue;
+        view.base = nullptr;
+        view.device = nullptr;
+        const int code =
+            GetFileType(handle) == FILE_TYPE_DISK ? map_file_view(handle, view) : map_device_view(handle, view);
+        if (code != 0) return code;
+        std::snprintf(view.path, sizeof view.path, "%s", path);
+        stay_loaded();
+        view.state.store(View::there, std::memory_order_release);
+        out = &view;
+        return 0;
+    }
+    return EMFILE;
+}
+
 }  // namespace
 
-const View* view_of(int file) noexcept {
+int View::lock(std::uint64_t offset) noexcept {
+    const std::lock_guard lock(held_mutex);
+    const auto free = std::ranges::find(held, 0u);
+    if (free == held.end() || std::ranges::find(held, offset + 1) != held.end()) return EAGAIN;
+    *free = offset + 1;
+    return 0;
+}
+
+void View::unlock(std::uint64_t offset) noexcept {
+    const std::lock_guard lock(held_mutex);
+    std::ranges::replace(held, offset + 1, std::uint64_t{0});
+}
+
+View* find_view(const char* path) noexcept {
+    if (View* const own = find_in(barcuda_views, path)) return own;
+    for (const char* name : {"nvcuda.dll", "nvml.dll"}) {
+        const HMODULE library = GetModuleHandleA(name);
+        void* const symbol = library ? reinterpret_cast<void*>(GetProcAddress(library, "barcuda_views")) : nullptr;
+        auto* const views = static_cast<Views*>(symbol);
+        if (!views || views == &barcuda_views || views->form != views_form) continue;
+        if (View* const theirs = find_in(*views, path)) return theirs;
+    }
+    return nullptr;
+}
+
+View* view_of(int file) noexcept {
     const std::lock_guard lock(mutex);
-    for (const View& view : views)
-        if (view.base && view.file == file) return &view;
+    for (const Opening& opening : openings)
+        if (opening.view && opening.file == file) return opening.view;
     return nullptr;
 }
 
 const View* view_with(const void* address) noexcept {
     const std::lock_guard lock(mutex);
-    for (const View& view : views)
-        if (view.base && view.holds(address)) return &view;
+    for (const View* view : used)
+        if (view && view->holds(address)) return view;
     return nullptr;
 }
 
-int map_view(int file, View& out) noexcept {
-    if (const View* there = view_of(file)) {
-        out = *there;
-        return 0;
-    }
-    const auto handle = reinterpret_cast<HANDLE>(_get_osfhandle(file));
-    if (handle == INVALID_HANDLE_VALUE) return EBADF;
-    View view;
-    view.file = file;
-    const int code = GetFileType(handle) == FILE_TYPE_DISK ? map_file_view(handle, view)
-                                                           : ivshmem::map(handle, view.base, view.bytes);
-    if (code != 0) return code;
+int map_view(int file, const char* path, View*& out) noexcept {
     const std::lock_guard lock(mutex);
-    for (View& place : views)
-        if (!place.base) {
-            out = place = view;
-            return 0;
+    out = find_view(path);
+    if (!out) {
+        int code = map_own(file, path, out);
+        if (code == EBUSY) {  // perhaps the other library has mapped it at this moment
+            nap(1'000'000);
+            out = find_view(path);
         }
-    return EMFILE;
+        if (!out && code != 0) return code;
+    }
+    return use(file, out) ? 0 : EMFILE;
+}
+
+void forget_view(int file) noexcept {
+    const std::lock_guard lock(mutex);
+    for (Opening& opening : openings)
+        if (opening.file == file) opening = {};
+}
+
+void drop_view(int file) noexcept {
+    View* const view = view_of(file);
+    forget_view(file);
+    if (!view || view < barcuda_views.all.data() || view >= barcuda_views.all.data() + barcuda_views.all.size()) return;
+    const std::lock_guard lock(mutex);
+    for (View*& place : used)
+        if (place == view) place = nullptr;
+    view->state.store(View::filling, std::memory_order_release);
+    if (view->device) {
+        ivshmem::unmap(view->device);
+        CloseHandle(view->device);
+    } else {
+        UnmapViewOfFile(view->base);
+    }
+    view->state.store(View::empty, std::memory_order_release);
 }
 
 }  // namespace barcuda::os
