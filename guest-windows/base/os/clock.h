@@ -9,7 +9,7 @@ std::uint64_t now() noexcept;  // nanoseconds
 std::uint32_t coarse_seconds() noexcept;
 // Yields the processor to another runnable thread.
 void yield() noexcept;
-// Less than a millisecond: the time is spent yielding, since the system's own naps are not shorter.
+// Less than half a millisecond: the time is spent yielding, since the system's own naps are not shorter.
 void nap(std::uint64_t nanoseconds) noexcept;
 
 }  // namespace barcuda::os

@@ -8,7 +8,7 @@ namespace barcuda {
 ViewDoor::ViewDoor(const char* path, os::KeptFile&& file, std::uint64_t size, std::uint64_t base, bool is_file)
     : WholeDoor(path, std::move(file), size, BARCUDA_PAGE, os::Holder::open_file), is_file_(is_file) {
     properties_.base = base;
-    properties_.own_kernel = true;
+    properties_.own_kernel = !is_file;  // under Wine, the bridge's processors are this process's, too
     properties_.remaps = false;
     properties_.opens_again = false;
 }
