@@ -34,7 +34,7 @@ absent_on_windows := $(addprefix base/,fmt.cc listen.cc log.cc message.cc visito
     $(addprefix guest-allocator/heap/registered/,exchange.cc loans.cc) guest-allocator/client/nvtx.cc \
     $(addprefix guest-allocator/driver/managed/mechanism/,access.cc backing.cc faults.cc masks.cc signals.cc system_calls.cc)
 objects_of = $(patsubst %.cc,$(W)/%.o,$(call windows_sources,$(1),$(2)))
-windows_base := $(call objects_of,$(sources_base) $(sources_shm-device),include/% base/% shm-device/%)
+windows_base := $(call objects_of,$(sources_base) $(sources_shm-device),include/% base/trace% base/os/% shm-device/%)
 windows_guest := $(call objects_of,$(sources_guest-heap) $(sources_guest-client),guest-allocator/heap/% guest-allocator/client/%)
 windows_driver := $(call objects_of,$(sources_guest-driver),guest-allocator/driver/%)
 
@@ -89,6 +89,20 @@ $(dlls)/nvml.dll: $(windows_nvml) $(windows_base) mk/windows.mk
 	@{ echo 'LIBRARY nvml.dll'; echo EXPORTS; $(mingw)-nm -g --defined-only $(windows_nvml) 2> /dev/null | \
 	    awk '$$2 == "T" && $$3 ~ /^(nvml[A-Z]|barcuda_nvml_)/ { print $$3 }' | LC_ALL=C sort -u; echo 'barcuda_views DATA'; } > $(W)/nvml.def
 	@$(windows_cxx) -shared -static -o $@ $(W)/nvml.def $(filter %.o,$^) $(windows_libraries) -Wl,--out-implib,$(W)/libnvml.a
+
+# The command. What it takes of Debian's packages are headers alone, which would come with glibc's.
+windows_command := $(call objects_of,$(addprefix base/cli/,app.cc command.cc installation.cc options.cc terminal.cc wrap.cc) \
+    $(addprefix host-bridge/cli/,doctor.cc doctor_region.cc main.cc program_of.cc smi.cc smi_properties.cc smi_query.cc) \
+    host-bridge/between/device_choice.cc guest-allocator/commands/exec.cc,base/cli/% host-bridge/% guest-allocator/commands/%)
+header_libraries := $(W)/headers/fmt $(W)/headers/nlohmann $(W)/headers/CLI
+$(header_libraries): $(W)/headers/%: /usr/include/%
+	@mkdir -p $(@D) && ln -sfn $< $@
+$(windows_command): windows_flags += -DFMT_HEADER_ONLY -isystem $(W)/headers
+$(windows_command): | $(header_libraries)
+$(dlls)/barcuda.exe: $(windows_command) $(windows_base)
+	$(call making,LINK)
+	@mkdir -p $(@D)
+	@$(windows_cxx) -static -s -o $@ $^ $(windows_libraries)
 
 # Programs in C: the same for both systems, which must print the same (tests/windows/test_programs.py). Each folder is of one library.
 windows_dlls := $(patsubst %,$(dlls)/%.dll,nvcuda nvml cudart64_12 cudart64_13)
@@ -152,5 +166,5 @@ tests: $(if $(and $(windows_cxx),$(toolkit)),$(if $(SANITIZE),,$(windows_rows)))
 windows: packages := $(windows_packages) $(unit_packages)
 windows: installed
 	@$(MAKE) --no-print-directory $(side_by_side) all windows_built
-windows_built: $(windows_dlls) $(windows_rows) $(windows_tests)
+windows_built: $(windows_dlls) $(dlls)/barcuda.exe $(windows_rows) $(windows_tests)
 .PHONY: windows windows_built

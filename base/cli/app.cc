@@ -151,6 +151,7 @@ App::App(std::map<std::string, std::string> hints, const std::string& version)
     : hints_(std::move(hints)),
       all_(std::make_unique<CLI::App>("CUDA for virtual machines over a shared-memory BAR.", "barcuda")) {
     all_->require_subcommand(1);
+    all_->allow_windows_style_options(false);  // a word that begins with a slash is a path, on Windows, too
     all_->set_help_all_flag("--help-all", "Print this, and the help of each subcommand");
     all_->set_version_flag("--version", version);
 }

@@ -54,7 +54,8 @@ Installation installation() {
             installed("barcuda-soft/libcuda.so.1"),
             installed("barcuda-loader"),
             bin / "barcuda",
-            installed("barcuda-windows")};
+            installed("barcuda-windows"),
+            installed("barcuda/libnvidia-ml.so.1")};
 }
 
 std::string check(const Installation& here) {

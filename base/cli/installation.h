@@ -12,6 +12,7 @@ struct Installation {
     std::string loader;   // the names of `links` as the system's loader wants them
     std::string command;  // barcuda
     std::string windows;  // the DLLs of `make windows`
+    std::string nvml;     // the guest's
 };
 Installation installation();
 std::string check(const Installation& here);  // what is missing for running a program; empty: nothing

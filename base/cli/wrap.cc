@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/cli/wrap.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <sstream>
 
 namespace barcuda {
@@ -40,15 +36,6 @@ std::string wrapped(const std::string& text, std::size_t columns) {
         all += line + '\n';
     }
     return all;
-}
-
-std::size_t terminal_columns() {
-    if (!isatty(STDOUT_FILENO)) return 0;
-    winsize size = {};
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0) return size.ws_col;
-    const char* const columns = getenv("COLUMNS");
-    const unsigned long number = columns ? strtoul(columns, nullptr, 10) : 0;
-    return number ? number : 80;
 }
 
 }  // namespace barcuda

@@ -15,6 +15,7 @@
 const char* barcuda_program_name() noexcept;
 
 inline char* secure_getenv(const char* name) { return std::getenv(name); }  // no program has another user's rights
+inline int unsetenv(const char* name) { return _putenv_s(name, ""); }
 inline const char* strerrordesc_np(int code) { return std::strerror(code); }
 inline void* mempcpy(void* to, const void* from, std::size_t bytes) {
     return static_cast<char*>(std::memcpy(to, from, bytes)) + bytes;

@@ -15,13 +15,10 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <span>
 #include <sstream>
 #include <string>
 #include <tuple>
-#include <vector>
 
 #include "base/cli/installation.h"
 #include "base/cli/options.h"
@@ -30,49 +27,16 @@
 #include "host-bridge/between/limits_link.h"
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cli/commands.h"
+#include "host-bridge/cli/findings.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/text.h"
 #include "shm-device/cuda/version.h"
-#include "shm-device/cuda/visible_devices.h"
 #include "shm-device/doors/service_messages.h"
-#include "shm-device/queue/sync.h"
-#include "shm-device/region/region.h"
-#include "shm-device/rows/listing.h"
 
 namespace barcuda {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// The findings, printed at once as text, or at the end as JSON.
-struct {
-    bool json = false;
-    int missing = 0;
-    std::string section;
-    Json findings = Json::array(), cage = Json::array();
-
-    void begin(const std::string& name) {
-        section = name;
-        line("\n" + name);
-    }
-    void find(const char* state, const std::string& what, const std::string& remedy = {}) {
-        Json finding = {{"section", section}, {"state", state}, {"what", what}};
-        if (!remedy.empty()) finding["remedy"] = remedy;
-        findings.push_back(finding);
-        line(fmt::format("  {:8} {}", state, what));
-        if (!remedy.empty()) line("           -> " + remedy);
-    }
-    void line(const std::string& text) const {
-        if (!json) fmt::print("{}\n", text);
-    }
-} report;
-
-void good(const std::string& what) { report.find("ok", what); }
-void note(const std::string& what) { report.find("note", what); }
-void bad(const std::string& what, const std::string& remedy) {
-    report.find("missing", what, remedy);
-    ++report.missing;
-}
+using namespace doctor;
 
 void look_at_installation(const Machine& machine) {
     const Installation here = installation();
@@ -85,55 +49,6 @@ void look_at_installation(const Machine& machine) {
         else if (*package) note(fmt::format("no {} here: hosts have it (Debian's package {})", what, package));
         else bad(fmt::format("{}: {}", what, path), "run make, or make install");
     }
-}
-
-// How much of the region is in use: while a client lives its extents are granted to it alone.
-void look_at_books(const Region& region) {
-    const Shape& h = region.shape();
-    unsigned clients = 0;
-    std::uint64_t free = 0;
-    for (unsigned i = 0; i < h.channel_count; ++i)
-        clients += observe(region.slots()[i].opened) != observe(region.slots()[i].reclaimed);
-    for (unsigned i = 0; i < h.granule_count; ++i)
-        free += observe(region.grants()[i].owner) == 0 && observe(region.grants()[i].mapped) == 0;
-    note(fmt::format("in use: {} of {} channels, {} of {} MiB of extents", clients, h.channel_count,
-                     (h.granule_count - free) * h.granule >> 20, h.granule_count * h.granule >> 20));
-}
-
-// Reports commands that this installation's library could send and that the bridge would not know.
-void look_at_rows(const Region& region) {
-    const std::span<const RowText> rows = row_texts();
-    std::vector<RowNumber> numbers(rows.size());
-    match(row_identities(), region.rows(), numbers);
-    std::string names;
-    unsigned lacking = 0;
-    for (std::size_t op = 0; op < rows.size(); ++op)
-        if (numbers[op] == no_row) names += fmt::format("{}{}", lacking++ ? ", " : "", rows[op].name);
-    if (lacking)
-        note(fmt::format(
-            "that bridge lacks {} commands of this library, which answer \"not supported\" (docs/versions.md): {}",
-            lacking, names));
-}
-
-// The GPUs that the bridge shows, and which of them programs in this environment see.
-void look_at_devices(const Region& region) {
-    std::vector<DeviceId> ids;
-    for (unsigned i = 0; i < region.device_count(); ++i) {
-        const barcuda_device& d = region.devices()[i];
-        good(fmt::format("GPU {}: {} ({} MiB), GPU-{}", i, d.name, d.total_memory >> 20, uuid_text(d.uuid)));
-        ids.push_back({d.uuid, d.pci_bus_id});
-    }
-    const char* const list = getenv("CUDA_VISIBLE_DEVICES");
-    const char* const order = getenv("CUDA_DEVICE_ORDER");
-    const VisibleDevices seen = visible_devices(ids, list, order);
-    if (seen == visible_devices(ids, nullptr, nullptr)) return;
-    const std::string wrong = seen.stopped_at.empty() ? ""
-                              : seen.repeated         ? fmt::format("; it names {} twice", seen.stopped_at)
-                                              : fmt::format("; there is no {}, which ends the list", seen.stopped_at);
-    note(fmt::format(
-        "CUDA_VISIBLE_DEVICES={}{}{}: programs see {}{}", list ? list : "", order ? ", CUDA_DEVICE_ORDER=" : "",
-        order ? order : "",
-        seen.numbers.empty() ? "no GPU" : fmt::format("GPU {}, in this order", fmt::join(seen.numbers, ", ")), wrong));
 }
 
 void look_at_guest(const Machine& machine) {
@@ -160,42 +75,6 @@ void look_for_device(const Machine& machine) {
         bad("a device of Barcuda's: this machine has neither an ivshmem device nor virtio-pmem with a region in it",
             "in a VM: give the VM one (`barcuda vm-config` on the host prints how), with a bridge running; on a host: "
             "install the bridge (Debian's package barcuda-host)");
-}
-
-// A bridge that has ended says so, or its lock is free. If a guest cannot see the bridge's process, the heartbeat
-// tells.
-bool has_bridge(const Region& region) {
-    constexpr const char* start = "start barcuda-bridge on the host";
-    if (!region.served()) {
-        bad("a bridge: none serves this region", start);
-        return false;
-    }
-    constexpr int naps = 40;  // of 50 ms: a bridge's heart beats at least four times a second
-    const std::uint64_t beat = region.heartbeat();
-    for (int i = 0; i < naps; ++i)
-        if (region.heartbeat() != beat) return true;
-        else usleep(50'000);
-    bad("a bridge: the one that served this region is silent (it was killed or stopped, or its host was)", start);
-    return false;
-}
-
-// `needed`: a region must exist; so it is if one is named.
-void look_at_region(bool needed) {
-    Region region;
-    const char* const named = getenv("BARCUDA_REGION");
-    if (Error e = region.open(nullptr))
-        return needed || (named && *named) || e.kind != Error::not_found ? bad("a region", e.text) : note(e.text);
-    char build[sizeof barcuda_header::build + 1];
-    good(fmt::format("region {}: {} MiB at {:#x}, made by build {}", region.path(), region.shape().size >> 20,
-                     region.shape().base, region.build(build)));
-    const bool served = has_bridge(region);
-    if (served) good("a bridge serves it");
-    look_at_books(region);
-    if (!served) return;
-    look_at_rows(region);
-    look_at_devices(region);
-    if (region.device_count() == 0)
-        bad("a GPU behind the region", "start barcuda-bridge on the host with --device auto");
 }
 
 // Whether the file that this bridge serves is still at the path where programs and VMs look for it. The door's name
@@ -317,11 +196,10 @@ void look_at_cage() {
 }
 
 // Returns 0 if CUDA programs can run here, 1 if something is missing.
-int doctor(bool json) {
+int examine(bool json) {
     report.json = json;
     const Machine machine;
-    report.line(fmt::format("Barcuda {}, layout {}, packets {}, {} commands", BARCUDA_VERSION, BARCUDA_LAYOUT,
-                            BARCUDA_PACKETS, row_identities().size()));
+    introduce();
     report.begin("This installation");
     look_at_installation(machine);
     const char* const named = getenv("BARCUDA_REGION");
@@ -347,18 +225,7 @@ int doctor(bool json) {
             "The workers' cage with each driver (--no-cage=NAME,... switches measures off, --cage=NAME,... on)");
         look_at_cage();
     }
-    report.line(report.missing ? fmt::format("\n{} thing(s) missing, see above.", report.missing) : "\nAll is well.");
-    if (json)
-        fmt::print("{}\n", Json{{"version", BARCUDA_VERSION},
-                                {"layout", BARCUDA_LAYOUT},
-                                {"packets", BARCUDA_PACKETS},
-                                {"commands", row_identities().size()},
-                                {"as", is_guest ? "guest" : "host"},
-                                {"missing", report.missing},
-                                {"findings", report.findings},
-                                {"cage", report.cage}}
-                               .dump(1, ' ', false, Json::error_handler_t::replace));
-    return report.missing != 0;
+    return conclude(is_guest ? "guest" : "host");
 }
 
 }  // namespace
@@ -366,7 +233,7 @@ int doctor(bool json) {
 void add_doctor(App& app) {
     const auto json = std::make_shared<bool>(false);
     const Command command =
-        app.add("doctor", "check this machine: what is missing, and what to do", [json] { return doctor(*json); });
+        app.add("doctor", "check this machine: what is missing, and what to do", [json] { return examine(*json); });
     add_json(command, *json);
     command.add_option_function(
         "--region", [](const std::string& file) { setenv("BARCUDA_REGION", file.c_str(), 1); },

@@ -289,8 +289,9 @@ int show(const SmiOptions& c) {
     char region[256];
     const Error no_region = find_region(region, sizeof region);
     const bool of_guest = c.device.empty() && !no_region;
-    std::string path = installation().links + "/libnvidia-ml.so.1";
-    if (access(path.c_str(), R_OK) != 0) path = "libnvidia-ml.so.1";  // a container has the command away from the rest
+    std::string path = installation().nvml;
+    if (access(path.c_str(), R_OK) != 0)  // a container has the command away from the rest
+        path.erase(0, path.find_last_of("/\\") + 1);
     if (!of_guest) {
         const DeviceChoice choice = choose_device(c.device.empty() ? "cuda" : c.device);
         if (!choice.error.empty())

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <fstream>
 #include <initializer_list>
 
 #include "shm-device/layout.h"
@@ -384,12 +383,6 @@ std::span<const Property> more_properties() {
 std::span<const ProcessProperty> process_properties() {
     static const std::vector<ProcessProperty> all = properties_of_processes();
     return all;
-}
-
-std::string program_of(unsigned pid) {
-    std::string name;
-    std::getline(std::ifstream(fmt::format("/proc/{}/cmdline", pid)), name, '\0');
-    return name.empty() ? "?" : printable(name);
 }
 
 std::vector<GpuProcess> processes_of(const NvmlLibrary& nvml, Device device) {

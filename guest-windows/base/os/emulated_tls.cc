@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // emulated_tls.cc: where a thread_local is. mingw's compiler has no access to Windows' own: each one is a call of this
-// function, by the name and with the object that GCC documents for targets without thread-local storage (libgcc's
-// emutls.c). libgcc's own finds a thread's variables by a pthread key, which takes a lock and 20 ns, and a launch asks
-// several times. This one finds them by a slot of the system's, in the thread's own block (TEB), where winternl.h
-// shows it.
+// function, by the name and with the object that GCC's runtime has for targets without thread-local storage. That
+// runtime's own finds a thread's variables by a pthread key, which takes a lock and 20 ns, and a launch asks several
+// times. This one finds them by a slot of the system's, in the thread's own block (TEB), where Microsoft's header shows
+// it.
 #include <pthread.h>
 #include <windows.h>
 

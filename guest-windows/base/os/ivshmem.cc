@@ -9,6 +9,8 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cwchar>
+#include <iterator>
 
 namespace barcuda::os::ivshmem {
 namespace {
@@ -31,7 +33,12 @@ struct Mapped {
 static_assert(sizeof(Mapped) == 32 && offsetof(Mapped, memory) == 16);
 
 struct Devices {
-    HDEVINFO list = SetupDiGetClassDevsW(&device_interface, nullptr, nullptr, DIGCF_PRESENT | DIGCF_DEVICEINTERFACE);
+    HDEVINFO list;
+    Devices()
+        : list(SetupDiGetClassDevsW(&device_interface, nullptr, nullptr, DIGCF_PRESENT | DIGCF_DEVICEINTERFACE)) {}
+    explicit Devices(const wchar_t* bus)
+        : list(SetupDiGetClassDevsW(nullptr, bus, nullptr, DIGCF_PRESENT | DIGCF_ALLCLASSES)) {}
+    Devices(const Devices&) = delete;
     ~Devices() {
         if (list != INVALID_HANDLE_VALUE) SetupDiDestroyDeviceInfoList(list);
     }
@@ -44,6 +51,20 @@ struct Devices {
 };
 
 }  // namespace
+
+unsigned present() noexcept {
+    constexpr wchar_t name[] = L"PCI\\VEN_1AF4&DEV_1110";
+    const Devices devices(L"PCI");
+    unsigned count = 0;
+    SP_DEVINFO_DATA found{};
+    found.cbSize = sizeof found;
+    for (DWORD i = 0; devices.list != INVALID_HANDLE_VALUE && SetupDiEnumDeviceInfo(devices.list, i, &found); ++i) {
+        std::array<wchar_t, 256> id{};
+        if (SetupDiGetDeviceInstanceIdW(devices.list, &found, id.data(), id.size() - 1, nullptr))
+            count += std::wcsncmp(id.data(), name, std::size(name) - 1) == 0;
+    }
+    return count;
+}
 
 unsigned count() noexcept {
     const Devices devices;

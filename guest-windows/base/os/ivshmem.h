@@ -8,7 +8,9 @@ namespace barcuda::os::ivshmem {
 
 using Handle = void*;
 
-// How many devices the driver has.
+// How many devices the machine has, with or without a driver.
+unsigned present() noexcept;
+// How many of them virtio-win's driver has.
 unsigned count() noexcept;
 // Opens the device of that number, from 0 on. Null: there is no such one.
 Handle open(unsigned number) noexcept;
