@@ -13,7 +13,7 @@
 include mk/settings.mk
 
 .DEFAULT_GOAL := all
-.PHONY: all help deps ci-deps installed headers toolkit demo check check-unit check-gpu check-suspend bench bench-gpu bench-devices bench-residency docs site fuzz install install-strip install-module uninstall dist deb rpm release clean format
+.PHONY: all help deps ci-deps installed headers toolkit demo check check-unit check-gpu check-suspend bench bench-gpu bench-devices bench-residency docs site fuzz install install-strip install-module install-windows uninstall dist deb rpm release clean format
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -99,7 +99,7 @@ help:
 	@echo "make site        the pages as a site, in build/site"
 	@echo "make install     into PREFIX=/usr/local, libraries into LIBDIR=PREFIX/lib (DESTDIR is understood); uninstall takes it away again;"
 	@echo "                 install-strip: without debugging symbols;"
-	@echo "                 install-module: the guest's module alone, for dkms"
+	@echo "                 install-module: the guest's module alone, for dkms; install-windows: what make windows has built for Windows guests"
 	@echo "make deb         Debian packages, in build/packages; rpm: rpm packages, dist: a source tarball, there too"
 	@echo "make release     KEY=...: CHANGELOG.md gets the version's heading; tarball, packages and an apt repository, signed, in build/release"
 

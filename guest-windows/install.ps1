@@ -4,12 +4,13 @@
 Installs Barcuda in a Windows guest, or takes it away.
 
 .DESCRIPTION
-Finds the VM's ivshmem devices, installs virtio-win's driver for them if it is named, and copies Barcuda's DLLs: to System32, where
-programs look for NVIDIA's, if no NVIDIA driver is there; else to a folder of Barcuda's own, which programs then have to name.
+Finds the VM's ivshmem devices, installs virtio-win's driver for them if it is named, and copies Barcuda's DLLs and barcuda.exe to a folder
+of Barcuda's own. The DLLs also go to System32, where programs look for NVIDIA's, if no NVIDIA driver is there; else programs are started by
+`barcuda exec`.
 docs/windows.md has the steps by hand. Needs an administrator's PowerShell, but for -WhatIf.
 
 .PARAMETER From
-The folder with the DLLs; default: the one of this script.
+The folder with these files; default: the one of this script.
 
 .PARAMETER Driver
 virtio-win's ivshmem.inf, from its ISO image.
@@ -37,6 +38,7 @@ Set-StrictMode -Version 3
 $ErrorActionPreference = 'Stop'
 
 $Dlls = 'nvcuda.dll', 'nvml.dll', 'cudart64_12.dll', 'cudart64_13.dll'
+$Command = 'barcuda.exe'
 $System = Join-Path $env:SystemRoot 'System32'
 $Own = Join-Path $env:ProgramFiles 'Barcuda'
 $Mark = Join-Path $Own 'in-system32.txt' # which files of System32 are ours
@@ -66,7 +68,7 @@ if ($Uninstall) {
     return
 }
 
-$missing = @($Dlls | Where-Object { -not (Test-Path (Join-Path $From $_)) })
+$missing = @(($Dlls + $Command) | Where-Object { -not (Test-Path (Join-Path $From $_)) })
 if ($missing.Count) { throw "$From has no $($missing -join ', '): run 'make windows' on Linux and copy build/lib/barcuda-windows." }
 
 $devices = @(Get-PnpDevice -PresentOnly | Where-Object { $_.InstanceId -like 'PCI\VEN_1AF4&DEV_1110*' })
@@ -85,15 +87,19 @@ if ($Driver) {
 $theirs = @($Dlls | Where-Object { (Test-Path (Join-Path $System $_)) -and $_ -notin (Get-OurFiles) })
 if ($PSCmdlet.ShouldProcess($Own, 'make the folder')) { New-Item -ItemType Directory -Force $Own | Out-Null }
 if ($theirs.Count) {
-    Write-Warning "System32 has $($theirs -join ', ') already: ours go to $Own, and programs that want them name it in PATH."
-    $to = $Own
+    Write-Warning "System32 has $($theirs -join ', ') already: programs that want ours are started by '$Own\$Command exec'."
+    $folders = @($Own)
 } else {
-    $to = $System
+    $folders = $Own, $System
     if ($PSCmdlet.ShouldProcess($Mark, 'write')) { Set-Content $Mark $Dlls } # before the first copy: a copy that fails leaves a mark
 }
-foreach ($file in $Dlls) {
-    if ($PSCmdlet.ShouldProcess((Join-Path $to $file), 'copy')) { Copy-Item (Join-Path $From $file) $to }
+foreach ($to in $folders) {
+    foreach ($file in $Dlls) {
+        if ($PSCmdlet.ShouldProcess((Join-Path $to $file), 'copy')) { Copy-Item (Join-Path $From $file) $to }
+    }
 }
+if ($PSCmdlet.ShouldProcess((Join-Path $Own $Command), 'copy')) { Copy-Item (Join-Path $From $Command) $Own }
+Write-Output "'$Own\$Command doctor' says whether all is there."
 if ($Region -and $PSCmdlet.ShouldProcess("BARCUDA_REGION=$Region", 'set the variable')) {
     [Environment]::SetEnvironmentVariable('BARCUDA_REGION', $Region, 'Machine')
 }

@@ -41,10 +41,14 @@ install: all $(filter $(B)/share/%,$(foreach entry,$(placed),$(firstword $(subst
 	@grep -q '"$(patsubst $(PREFIX)/%,%,$(LIBDIR))/barcuda"' base/cli/home.h || \
 	    { echo "LIBDIR=$(LIBDIR): programs look for libraries where base/cli/home.h says, relative to PREFIX=$(PREFIX)"; exit 1; }
 	$(call place,$(placed))
+# What Windows guests have, and `barcuda run --windows` here: of `make windows`.
+placed_windows := $(call into,$(LIBDIR)/barcuda/barcuda-windows,$(windows_installed) guest-windows/install.ps1)
+install-windows: $(windows_installed)
+	$(call place,$(placed_windows))
 install-strip: install
 	@for entry in $(placed); do $(entry); case $$file in $(bin)/* | $(lib)/*) \
 	    [ -L "$$place" ] || ! head -c 4 "$$place" | grep -aq ELF || $(STRIP) --strip-unneeded "$$place" || exit 1;; esac; done
 uninstall:
-	@for entry in $(placed); do $(entry); rm -f "$$place"; done
+	@for entry in $(placed) $(placed_windows); do $(entry); rm -f "$$place"; done
 	@for folder in $(LIBDIR)/barcuda $(module_source) $(share)/doc/barcuda; do \
 	    [ ! -d "$(DESTDIR)$$folder" ] || find "$(DESTDIR)$$folder" -depth -type d -empty -delete; done

@@ -19,11 +19,13 @@ dist: debian/changelog $(recipes)
 	@git archive --format=tar.gz --prefix=barcuda-$(VERSION)/debian/ --add-file=debian/changelog --prefix=barcuda-$(VERSION)/ \
 	    $(recipes:%=--add-file=%) -o $(packages_folder)/barcuda-$(VERSION).tar.gz HEAD && echo $(packages_folder)/barcuda-$(VERSION).tar.gz
 
-# Of what has been built: debian/rules compiles only where there is no BUILD.
+# Of what has been built: debian/rules compiles only where there is no BUILD. There is a package for Windows guests where `make windows` was.
+built_for_windows := $(if $(wildcard $(dlls)/barcuda.exe),$(windows_installed))
 deb: packages := dpkg-dev debhelper dh-dkms
-deb: installed all debian/changelog
+deb: installed all $(built_for_windows) debian/changelog
 	@$(fresh_tree) && rm -f $(packages_folder)/*.deb
-	@cd $(tree) && BUILD=$(abspath $(B)) dpkg-buildpackage -b -us -uc -d > ../log 2>&1 || { tail -n 40 ../log; exit 1; }
+	@cd $(tree) && BUILD=$(abspath $(B)) DEB_BUILD_PROFILES=$(if $(built_for_windows),,pkg.barcuda.nowindows) \
+	    dpkg-buildpackage -b -us -uc -d > ../log 2>&1 || { tail -n 40 ../log; exit 1; }
 	@rm -r $(tree) && ls $(packages_folder)/*.deb
 
 # RPMFLAGS=... are more words for rpmbuild.

@@ -125,6 +125,8 @@ $(eval $(call programs,runtime12,-lcudart12,-l:libcudart.so.12 -l:libcuda.so.1))
 $(eval $(call programs,figures,-lnvcuda,-l:libcuda.so.1))
 $(eval $(call programs,nvml,-lnvml,-l:libnvidia-ml.so.1))
 
+windows_installed := $(windows_dlls) $(dlls)/barcuda.exe
+
 # Programs of Windows alone.
 windows_only := $(patsubst tests/windows/%.c,$(W)/%.exe,$(wildcard tests/windows/devices/*.c))
 $(windows_only): $(W)/%.exe: tests/windows/%.c tests/windows/programs/check.h | $(windows_dlls)
@@ -166,5 +168,5 @@ tests: $(if $(and $(windows_cxx),$(toolkit)),$(if $(SANITIZE),,$(windows_rows)))
 windows: packages := $(windows_packages) $(unit_packages)
 windows: installed
 	@$(MAKE) --no-print-directory $(side_by_side) all windows_built
-windows_built: $(windows_dlls) $(dlls)/barcuda.exe $(windows_rows) $(windows_tests)
+windows_built: $(windows_installed) $(windows_rows) $(windows_tests)
 .PHONY: windows windows_built

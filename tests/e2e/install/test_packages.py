@@ -13,7 +13,8 @@ import pytest
 from e2e.flat import BUILD, TOP, Program, lacks, not_sanitized, run, succeed
 
 VERSION = (TOP / "VERSION").read_text().strip()
-NAMES = ["barcuda-common", "barcuda-dkms", "barcuda-doc", "barcuda-guest", "barcuda-host", "barcuda-soft"]
+NAMES = ["barcuda-common", "barcuda-dkms", "barcuda-doc", "barcuda-guest", "barcuda-host", "barcuda-soft"] + \
+    ["barcuda-windows-guest"] * (BUILD / "lib/barcuda-windows/barcuda.exe").exists()  # `make windows`
 TOOLS = {"dpkg-buildpackage": "dpkg-dev", "dh": "debhelper", "dh_dkms": "dh-dkms", "lintian": "lintian",
          "systemd-analyze": "systemd", "unshare": "util-linux"}
 pytestmark = not_sanitized("packages are not made of a build under a sanitizer")
@@ -62,7 +63,7 @@ def test_packages_are_made_of_what_has_been_built(packages):
     assert not compiled, "make deb has compiled something"
 
 
-def test_six_packages_are_made_of_the_version_that_the_file_names(packages):
+def test_packages_are_of_the_version_that_the_file_names(packages):
     assert sorted(file.name.partition("_")[0] for file in packages.glob("*.deb")) == NAMES
     assert {succeed("dpkg-deb", "-f", file, "Version").strip() for file in packages.glob("*.deb")} == {VERSION}
 
