@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several regions, of which a process takes the first free one, and two libraries of a process that have one together. In a VM regions are ivshmem
 devices, which are one process's at a time; here they are files, of which another process has some for itself."""
+import re
+
 import pytest
 
 from e2e.flat import BUILD, needs_soft
@@ -52,6 +54,15 @@ def test_that_none_is_free_is_said_with_what_there_is(region, other):
     program = holder(region, region.path)
     said = wine(ADD_ONE, status=1, env=with_regions(region, region.path, other, region.folder / "missing"), errors=True)
     assert "none of 3 regions is free: other processes of this guest have 1, no bridge serves 1, and 1 cannot be opened" in said, said
+    program.end_input()
+    program.wait()
+
+
+def test_the_only_one_that_another_process_has_is_refused_with_what_to_do(region):
+    need_built(DEVICES / "holds.exe", ADD_ONE)
+    program = holder(region, region.path)
+    said = wine(ADD_ONE, status=1, env=with_regions(region, region.path), errors=True)
+    assert re.search(r"region: another process of this guest has it.*; end that process, or give the VM one more ivshmem device", said), said
     program.end_input()
     program.wait()
 

@@ -34,7 +34,10 @@ int open_device(const char* path) {
 }
 
 Error taken(const char* path) {
-    return error(Error::no_channel, 0, "%s: another process of this guest has it, and it serves one at a time", path);
+    return error(Error::no_channel, 0,
+                 "%s: another process of this guest has it, and it serves one at a time; end that process, or give the "
+                 "VM one more ivshmem device with a bridge of its own",
+                 path);
 }
 
 Error open_one(DoorPlace& place, const char* path) {
@@ -78,7 +81,7 @@ class Paths {
     const char* const list_;
     const bool devices_;
     unsigned count_ = 0;
-    char path_[Door::path_room];
+    char path_[Door::path_room] = "";
 };
 
 // Other projects use such devices, too; and of a region whose bridge has left nobody has a use.
