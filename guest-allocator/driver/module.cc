@@ -53,6 +53,36 @@ FunctionRecord* kernel_of(CUfunction function) {
     return k && k->kernel.load(std::memory_order_acquire) == as_kernel ? k : nullptr;
 }
 
+// Keeps what the worker has told of a function. `asked`: before it was asked. Null: there is no memory.
+const FunctionFacts* keep(FunctionRecord& k, const ext::FunctionInfo& info, SharedLimit::Time asked) {
+    if (info.prints) module_prints();
+    const std::size_t n = info.parameter_count;
+    void* room = malloc(sizeof(FunctionFacts) + n * sizeof(FunctionFacts::Parameter));
+    if (!room) return nullptr;
+    auto* fresh = new (room) FunctionFacts{info.parameter_count,
+                                           info.parameter_bytes,
+                                           info.max_threads_per_block,
+                                           {asked, static_cast<unsigned>(info.max_dynamic_shared)}};
+    for (std::size_t i = 0; i < n; ++i) fresh->parameters()[i] = {info.parameters[i].offset, info.parameters[i].size};
+    const FunctionFacts* before = nullptr;
+    if (k.facts.compare_exchange_strong(before, fresh, std::memory_order_acq_rel)) return fresh;
+    free(room);
+    return before;
+}
+
+// Finds a function, and keeps the facts that came with it, if any did. `older`: of bridges that send none.
+template <Op row, Op older, class... Where> CUresult find(CUfunction* function, Where... where) {
+    // Too large for a thread's stack, and for the little room that the loader keeps for the variables of threads.
+    const std::unique_ptr<ext::FunctionInfo> info(new (std::nothrow) ext::FunctionInfo{});
+    if (host_rows::numbers[static_cast<std::size_t>(row)] == no_row || !info) return command<older>(function, where...);
+    const SharedLimit::Time asked = SharedLimit::now();
+    const CUresult r = command<row>(function, where..., info.get());
+    if (r != CUDA_SUCCESS || info->max_threads_per_block == 0) return r;
+    if (FunctionRecord* const k = functions.of(*function); k && !k->facts.load(std::memory_order_acquire))
+        keep(*k, *info, asked);
+    return r;
+}
+
 // The function that a handle means, which may be a kernel's.
 CUresult resolve(CUfunction& function) {
     FunctionRecord* k = kernel_of(function);
@@ -68,8 +98,8 @@ CUresult resolve(CUfunction& function) {
             return CUDA_SUCCESS;
         }
     CUfunction found = nullptr;
-    if (CUresult r = command<Op::cuKernelGetFunction>(&found, reinterpret_cast<CUkernel>(function)); r != CUDA_SUCCESS)
-        return r;
+    const auto kernel = reinterpret_cast<CUkernel>(function);
+    if (CUresult r = find<Op::function_of_kernel, Op::cuKernelGetFunction>(&found, kernel); r != CUDA_SUCCESS) return r;
     if (auto* fresh = static_cast<Instance*>(malloc(sizeof(Instance)))) {
         *fresh = {context, ends, found, first};
         while (!k->functions.compare_exchange_weak(fresh->next, fresh, std::memory_order_acq_rel)) {}
@@ -142,25 +172,11 @@ template <Op describe, class Handle> const FunctionFacts* facts_of(Handle handle
         error = CUDA_ERROR_OUT_OF_MEMORY;
         return nullptr;
     }
-    const ext::FunctionInfo& info = *asked_for;
     const SharedLimit::Time asked = SharedLimit::now();
     if ((error = command<describe>(handle, asked_for.get())) != CUDA_SUCCESS) return nullptr;
-    if (info.prints) module_prints();
-    const std::size_t n = info.parameter_count;
-    void* room = malloc(sizeof(FunctionFacts) + n * sizeof(FunctionFacts::Parameter));
-    if (!room) {
-        error = CUDA_ERROR_OUT_OF_MEMORY;
-        return nullptr;
-    }
-    auto* fresh = new (room) FunctionFacts{info.parameter_count,
-                                           info.parameter_bytes,
-                                           info.max_threads_per_block,
-                                           {asked, static_cast<unsigned>(info.max_dynamic_shared)}};
-    for (std::size_t i = 0; i < n; ++i) fresh->parameters()[i] = {info.parameters[i].offset, info.parameters[i].size};
-    const FunctionFacts* before = nullptr;
-    if (k->facts.compare_exchange_strong(before, fresh, std::memory_order_acq_rel)) return fresh;
-    free(room);
-    return before;
+    const FunctionFacts* const kept = keep(*k, *asked_for, asked);
+    if (!kept) error = CUDA_ERROR_OUT_OF_MEMORY;
+    return kept;
 }
 
 template <Op ask, class Handle> CUresult name_of(const char** name, Handle handle) {
@@ -281,6 +297,13 @@ CU cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option* opt
                          CUlibraryOption*, void**, unsigned) {
     if (count && (!options || !values)) return CUDA_ERROR_INVALID_VALUE;
     return load_file<Op::load_library>(library, path, {count, options, values});
+}
+
+CU cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+    return find<Op::find_function, Op::cuModuleGetFunction>(function, module, name);
+}
+CU cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+    return find<Op::function_of_kernel, Op::cuKernelGetFunction>(function, kernel);
 }
 
 CU cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {

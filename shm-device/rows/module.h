@@ -30,6 +30,10 @@ CUresult load_module(CUmodule* module, const void* image, std::size_t bytes, Log
 CUresult load_library(CUlibrary* library, const void* image, std::size_t bytes, Logs wanted);
 // What the compiler said at the last load that wanted logs: about errors or, if `errors` is 0, all else. `used` bytes.
 CUresult load_log(unsigned errors, char* text, std::size_t room, std::uint64_t* used);
+// cuModuleGetFunction and cuKernelGetFunction with the facts, which a first launch would ask for by another command.
+// All of them are 0 if the function is not loaded yet, or the driver refuses to tell: then that launch does ask.
+CUresult find_function(CUfunction* function, CUmodule module, const char* name, FunctionInfo* info);
+CUresult function_of_kernel(CUfunction* function, CUkernel kernel, FunctionInfo* info);
 CUresult describe_function(CUfunction function, FunctionInfo* info);
 CUresult describe_kernel(CUkernel kernel, FunctionInfo* info);
 CUresult function_name(CUfunction function, char* name, std::size_t room);
@@ -47,14 +51,14 @@ CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t ro
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_MODULE_ROWS(X)                                                                          \
-    X(cuModuleGetFunction,                                  call,       plain, part<1>, use, text)      \
+    X(cuModuleGetFunction,                                  inner_call, plain, part<1>, use, text)      \
     X(cuModuleGetFunctionCount,                             call,       asks,  out, use)                \
     X(cuModuleGetGlobal_v2,                                 inner_call, plain, maybe, maybe, use, text) \
     X(cuLibraryGetKernel,                                   inner_call, plain, part<1>, use, text)      \
     X(cuLibraryGetKernelCount,                              call,       asks,  out, use)                \
     X(cuLibraryGetModule,                                   call,       may_load, part<1>, use)         \
     X(cuLibraryGetGlobal,                                   inner_call, may_load, maybe, maybe, use, text)      \
-    X(cuKernelGetFunction,                                  call,       may_load, part<1>, use)         \
+    X(cuKernelGetFunction,                                  inner_call, may_load, part<1>, use)         \
     X(cuKernelGetLibrary,                                   call,       plain, give, use)               \
     X(cuKernelGetAttribute,                                 call,       asks,  out, in, use, in)        \
     X(cuKernelSetCacheConfig,                               call,       configures|lasts, use, in, in)  \
@@ -93,6 +97,8 @@ CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t ro
     X(load_module,                                          call,       current, make, image<2>, in, in)      \
     X(load_library,                                         call,       plain, make, image<2>, in, in)      \
     X(load_log,                                             call,       asks,  in, fill<2>, in, out)        \
+    X(find_function,                                        call,       plain, part<1>, use, text, out)     \
+    X(function_of_kernel,                                   call,       may_load, part<1>, use, out)        \
     X(describe_function,                                    call,       asks,  use, out)                    \
     X(describe_kernel,                                      call,       asks,  use, out)                    \
     X(function_name,                                        call,       asks,  use, fill<2>, in)            \

@@ -178,8 +178,6 @@ template <std::size_t Bytes> struct Packed {  // an address and a number: what t
 template <> struct Honest<Op::launch> : Packed<4> {};
 template <> struct Honest<Op::try_launch> : Packed<4> {};
 template <> struct Honest<Op::add_kernel_node> : Packed<7> {};
-template <> struct Honest<Op::set_kernel_node> : Packed<4> {};
-template <> struct Honest<Op::exec_set_kernel_node> : Packed<5> {};
 template <> struct Honest<Op::cuFuncSetAttribute> {
     NUMBERS {
         AT(1) = g.random.one_of(
@@ -222,6 +220,22 @@ template <> struct Honest<Op::release> {
 template <std::size_t Node, Op maker> struct OfNode {  // of this kind
     REST { AT(Node) = std::bit_cast<CUgraphNode>(g.object(tag<CUgraphNode>(), 0, maker)); }
 };
+// A node of this kind whose graph was instantiated, and what came of that. Null: one of them is still to be made.
+inline const Thing* choose_instantiated(Generator& g, Op maker, CUgraphExec& exec, CUgraphNode& node) {
+    const std::uint64_t id = g.object(tag<CUgraphNode>(), 0, maker);
+    const auto& nodes = g.known.of(tag<CUgraphNode>());
+    const auto its = std::ranges::find(nodes, id, &Thing::id);
+    if (its == nodes.end() || its->made_by != maker) return nullptr;
+    const auto& execs = g.known.of(tag<CUgraphExec>());
+    const auto of = std::ranges::find(execs, its->whole, &Thing::note);
+    if (of == execs.end()) {
+        g.want(Op::cuGraphInstantiateWithFlags);
+        return nullptr;
+    }
+    exec = std::bit_cast<CUgraphExec>(of->id);
+    node = std::bit_cast<CUgraphNode>(id);
+    return &*its;
+}
 template <> struct Honest<Op::cuGraphChildGraphNodeGetGraph> : OfNode<0, Op::cuGraphAddChildGraphNode> {};
 // Of a graph that was instantiated, and the graph that the node is a copy of: the only one that surely fits.
 template <> struct Honest<Op::cuGraphAddChildGraphNode> {
@@ -229,15 +243,20 @@ template <> struct Honest<Op::cuGraphAddChildGraphNode> {
 };
 template <> struct Honest<Op::cuGraphExecChildGraphNodeSetParams> {
     REST {
-        const std::uint64_t node = g.object(tag<CUgraphNode>(), 0, Op::cuGraphAddChildGraphNode);
-        const auto& nodes = g.known.of(tag<CUgraphNode>());
-        const auto its = std::ranges::find(nodes, node, &Thing::id);
-        if (its == nodes.end() || its->made_by != Op::cuGraphAddChildGraphNode) return;
-        const auto& execs = g.known.of(tag<CUgraphExec>());
-        const auto of = std::ranges::find(execs, its->whole, &Thing::note);
-        if (of == execs.end()) return g.want(Op::cuGraphInstantiateWithFlags);
-        AT(0) = std::bit_cast<CUgraphExec>(of->id), AT(1) = std::bit_cast<CUgraphNode>(node);
-        AT(2) = std::bit_cast<CUgraph>(its->note);
+        if (const Thing* const its = choose_instantiated(g, Op::cuGraphAddChildGraphNode, AT(0), AT(1)))
+            AT(2) = std::bit_cast<CUgraph>(its->note);
+    }
+};
+template <> struct Honest<Op::set_kernel_node> : Packed<4> {
+    REST {
+        Packed<4>::rest(g, p, a);
+        OfNode<0, Op::add_kernel_node>::rest(g, p, a);
+    }
+};
+template <> struct Honest<Op::exec_set_kernel_node> : Packed<5> {
+    REST {
+        Packed<5>::rest(g, p, a);
+        choose_instantiated(g, Op::add_kernel_node, AT(0), AT(1));
     }
 };
 template <> struct Honest<Op::cuGraphEventRecordNodeGetEvent> : OfNode<0, Op::cuGraphAddEventRecordNode> {};

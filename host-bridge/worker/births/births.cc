@@ -203,8 +203,9 @@ void Births::note(std::span<const std::byte> body, std::span<const std::byte> an
     birth.body.assign(body.begin(), body.end());
     birth.code = std::move(note_.code);
     birth.names = note_.names;
-    // (The driver counts captures.)
-    if (!answer.empty() && op != Op::capture_info) birth.answer = content_hash(answer);
+    // The driver counts captures. And what it says of a function may depend on whether its code has been needed yet.
+    const bool has_facts = op == Op::find_function || op == Op::function_of_kernel;
+    if (!answer.empty() && op != Op::capture_info && !has_facts) birth.answer = content_hash(answer);
 
     for (const Thing& thing : note_.uses) add_once(command.uses, life_of(thing));
     const Number context = life_of({Sort::object, note_.context});

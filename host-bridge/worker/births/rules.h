@@ -80,9 +80,9 @@ inline constexpr Line lines[] = {
 
     // ---- code
     {made,
-     {load_module, load_library, link_create, cuModuleGetFunction, cuModuleGetGlobal_v2, cuLibraryGetKernel,
-      cuLibraryGetModule, cuLibraryGetGlobal, cuLibraryGetManaged, cuKernelGetFunction, cuKernelGetLibrary,
-      cuFuncGetModule, cuModuleEnumerateFunctions, cuLibraryEnumerateKernels}},
+     {load_module, load_library, link_create, cuModuleGetFunction, find_function, cuModuleGetGlobal_v2,
+      cuLibraryGetKernel, cuLibraryGetModule, cuLibraryGetGlobal, cuLibraryGetManaged, cuKernelGetFunction,
+      function_of_kernel, cuKernelGetLibrary, cuFuncGetModule, cuModuleEnumerateFunctions, cuLibraryEnumerateKernels}},
     {ends, {cuModuleUnload, cuLibraryUnload, cuLinkDestroy}},
     {adds, {link_add, link_complete}},
     {sets({0}), {cuFuncSetCacheConfig, cuFuncLoad}},

@@ -25,14 +25,14 @@ CUresult load(Handle* handle, const void* image, std::size_t bytes, Logs wanted,
     return r;
 }
 
-// A function of a list (cuModuleEnumerateFunctions) has no code on the device until it is needed. CUDA loads it for a
-// launch, but until then answers questions about it with CUDA_ERROR_FUNCTION_NOT_LOADED.
-CUresult ensure_loaded(CUfunction function) {
-    CUfunctionLoadingState state = CU_FUNCTION_LOADING_STATE_LOADED;
+CUresult is_loaded(CUfunction function, bool& loaded) {
+    loaded = true;
     // before CUDA 12.4 all functions are loaded
     if (!driver().cuFuncIsLoaded || !driver().cuFuncLoad) return CUDA_SUCCESS;
-    if (CUresult r = driver().cuFuncIsLoaded(&state, function); r != CUDA_SUCCESS) return r;
-    return state == CU_FUNCTION_LOADING_STATE_LOADED ? CUDA_SUCCESS : driver().cuFuncLoad(function);
+    CUfunctionLoadingState state = CU_FUNCTION_LOADING_STATE_LOADED;
+    const CUresult r = driver().cuFuncIsLoaded(&state, function);
+    loaded = state == CU_FUNCTION_LOADING_STATE_LOADED;
+    return r;
 }
 
 template <class Handle, class Info> CUresult describe(Handle handle, FunctionInfo* info, Info parameter) {
@@ -80,14 +80,40 @@ CUresult load_log(unsigned errors, char* text, std::size_t room, std::uint64_t* 
     return CompilerLog::tell(session().code().log(), errors, text, room, used);
 }
 
+// A function of a list (cuModuleEnumerateFunctions) has no code on the device until it is needed. CUDA loads it for a
+// launch, but until then answers questions about it with CUDA_ERROR_FUNCTION_NOT_LOADED.
 CUresult describe_function(CUfunction function, FunctionInfo* info) {
-    if (CUresult r = ensure_loaded(function); r != CUDA_SUCCESS) return r;
+    bool loaded = false;
+    if (CUresult r = is_loaded(function, loaded); r != CUDA_SUCCESS) return r;
+    if (CUresult r = loaded ? CUDA_SUCCESS : driver().cuFuncLoad(function); r != CUDA_SUCCESS) return r;
     if (CUresult r = describe(function, info, driver().cuFuncGetParamInfo); r != CUDA_SUCCESS) return r;
     if (CUresult r = driver().cuFuncGetAttribute(&info->max_dynamic_shared,
                                                  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function);
         r != CUDA_SUCCESS)
         return r;
     return driver().cuFuncGetAttribute(&info->max_threads_per_block, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function);
+}
+
+namespace {
+// No question loads a function that the program has only asked for.
+CUresult describe_if_loaded(CUresult found, CUfunction function, FunctionInfo* info) {
+    bool loaded = false;
+    const bool known = found == CUDA_SUCCESS && is_loaded(function, loaded) == CUDA_SUCCESS && loaded &&
+                       describe_function(function, info) == CUDA_SUCCESS;
+    if (!known) *info = {};
+    return found;
+}
+}  // namespace
+
+CUresult find_function(CUfunction* function, CUmodule module, const char* name, FunctionInfo* info) {
+    const CUresult found = driver().cuModuleGetFunction(function, module, name);
+    return describe_if_loaded(found, *function, info);
+}
+
+CUresult function_of_kernel(CUfunction* function, CUkernel kernel, FunctionInfo* info) {
+    if (!driver().cuKernelGetFunction) return CUDA_ERROR_NOT_SUPPORTED;
+    const CUresult found = driver().cuKernelGetFunction(function, kernel);
+    return describe_if_loaded(found, *function, info);
 }
 
 CUresult describe_kernel(CUkernel kernel, FunctionInfo* info) {

@@ -14,6 +14,7 @@
 #include <set>
 #include <vector>
 
+#include "guest-allocator/client/host_rows.h"
 #include "guest-allocator/driver/fence.h"
 #include "tests/unit/support/fake_driver.h"
 #include "tests/unit/support/host_side.h"
@@ -49,6 +50,7 @@ class IdleGpu {
     std::atomic<bool> seems_busy{false};        // a driver has not noticed yet that all is done
     std::atomic<unsigned> words{0};             // it was given to write
     std::atomic<unsigned> questions_of_events{0};
+    std::atomic<unsigned> questions{0};  // about functions
 
   private:
     void run() {
@@ -127,6 +129,7 @@ Driver IdleGpu::driver() {
         return CUDA_SUCCESS;
     };
     d.cuFuncGetAttribute = [](int* value, CUfunction_attribute, CUfunction) {
+        ++get().questions;
         *value = 1024;
         return CUDA_SUCCESS;
     };
@@ -431,6 +434,22 @@ template <class Calls> unsigned words_of(const Calls& calls) {
     worker_has_taken_all();
     return IdleGpu::get().words - before;
 }
+TEST(GuestOfAnIdleGpu, AsksNothingAboutAFunctionWhenItIsLaunchedFirst) {
+    for (const bool older : {false, true})
+        test::as_client(false, IdleGpu::driver, [older] {
+            OK(cuInit(0));
+            for (const Op op : {Op::find_function, Op::function_of_kernel})
+                if (older) guest::host_rows::numbers[static_cast<std::size_t>(op)] = no_row;  // as of an older bridge
+            Program program;
+            const unsigned before = IdleGpu::get().questions;
+            OK(program.launch(program.add, nullptr));
+            OK(cuStreamSynchronize(nullptr));
+            const unsigned asked = IdleGpu::get().questions - before;
+            if (older) EXPECT_GT(asked, 0u);
+            else EXPECT_EQ(asked, 0u);
+        });
+}
+
 // Something that the GPU is at until the end of this object's life.
 class Held {
   public:

@@ -32,9 +32,9 @@ TEST(Lives, BeginWithWhatIsMade) {
           cuIpcOpenMemHandle_v2, cublasCreate_v2, curandCreateGenerator>("births");
 }
 TEST(Lives, HaveNamesForWhatTheDriverHadAlready) {
-    leave<cuDevicePrimaryCtxRetain, cuModuleGetFunction, cuLibraryGetKernel, cuDeviceGetDefaultMemPool, cuGraphGetNodes,
-          cuGraphGetEdges_v2, cuGraphNodeGetDependencies_v2, cuGraphChildGraphNodeGetGraph, kernel_node,
-          cuTexObjectGetResourceDesc, capture_info, retain_memory>("names");
+    leave<cuDevicePrimaryCtxRetain, cuModuleGetFunction, find_function, function_of_kernel, cuLibraryGetKernel,
+          cuDeviceGetDefaultMemPool, cuGraphGetNodes, cuGraphGetEdges_v2, cuGraphNodeGetDependencies_v2,
+          cuGraphChildGraphNodeGetGraph, kernel_node, cuTexObjectGetResourceDesc, capture_info, retain_memory>("names");
     leave<cuModuleGetGlobal_v2, cuLibraryGetGlobal, cuLibraryGetManaged>("names");  // an address that must come again
     leave<cuStreamEndCapture, add_kernel_node, cuGraphAddEmptyNode, exec_update>("names lasts");
 }

@@ -76,6 +76,12 @@ CUresult open_memory(CUdeviceptr* address, CUipcMemHandle, unsigned) {
     *address = World::current().memory;
     return CUDA_SUCCESS;
 }
+CUresult kernel_of_node(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* p) {
+    look_at("cuGraphKernelNodeGetParams_v2", node);
+    *p = {};
+    look_at("cuGraphKernelNodeGetParams_v2", &p->func);
+    return CUDA_SUCCESS;
+}
 CUresult set_current(CUcontext context) {  // or none
     if (context) look_at("cuCtxSetCurrent", context);
     return CUDA_SUCCESS;
@@ -103,6 +109,7 @@ Driver driver() {
     d.cuKernelGetName = a_name<CUkernel>;
     d.cuLinkComplete = no_image;
     d.cuIpcOpenMemHandle_v2 = open_memory;
+    d.cuGraphKernelNodeGetParams_v2 = kernel_of_node;
     d.cuCtxSetCurrent = set_current;
     d.cuGetErrorName = error_name;
     return d;
