@@ -17,8 +17,10 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -36,6 +38,7 @@
 #include "host-bridge/worker/leave.h"
 #include "host-bridge/worker/memory/layer.h"
 #include "host-bridge/worker/quota/quota.h"
+#include "host-bridge/worker/rehearsal.h"
 #include "host-bridge/worker/serve.h"
 #include "host-bridge/worker/session/libraries.h"
 #include "host-bridge/worker/session/session.h"
@@ -227,6 +230,12 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
     }
     if (!failure) extents.register_all(driver);  // otherwise it is done when the client uses them
     steps.done("extents");
+    if (!failure && context) rehearse(driver);
+    std::unique_ptr<IdleThread> searcher;
+    try {
+        searcher = std::make_unique<IdleThread>();
+    } catch (const std::system_error&) {}  // perhaps there is one when code comes
+    steps.done("rehearsal");
     if (prepared.cage.has(cage::Measure::syscalls) && prepared.cage.software) Libraries::open_all(library);
     cage::CodePlace code;
     if (driver.code) code.size = driver.code(&code.base);
@@ -278,6 +287,7 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
     layers.put(Layer::quota, [&](Driver& table) {
         enforce_quota(table, granter, session.allowance(), own_memory(table, prepared.cage.software));
     });
+    session.print_search().take(std::move(searcher));
     if (text >= 0) session.output().take_text_from(text, session.allowance());
     session.contexts().set_home(context, 0);
     session.output().take_errors_from(errors_fd, log_fd);

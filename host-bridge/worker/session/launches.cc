@@ -15,7 +15,13 @@ namespace barcuda {
 
 Launches::Launches(const Driver& driver, const Contexts& contexts, const Streams& streams, Fences& fences,
                    std::function<bool()> make_room)
-    : driver_(driver), contexts_(contexts), streams_(streams), fences_(fences), make_room_(std::move(make_room)) {}
+    : driver_(driver), contexts_(contexts), streams_(streams), fences_(fences), make_room_(std::move(make_room)) {
+    runs_[0].parameters = room_for_parameters();  // not in the first launch
+}
+
+std::unique_ptr<std::byte[]> Launches::room_for_parameters() {
+    return std::make_unique<std::byte[]>(longest * most_bytes + wire::most_parameter_bytes);
+}
 
 CUresult Launches::hold(CUfunction function, const ext::Shape& shape, CUstream stream, const void* parameters,
                         std::size_t bytes) {
@@ -35,10 +41,7 @@ CUresult Launches::hold(CUfunction function, const ext::Shape& shape, CUstream s
         run->count = 0;
         ++held_;
     }
-    // A driver reads as many bytes as a kernel's parameters have, even if the guest sent fewer: the buffer has room for
-    // the most after the last one.
-    if (!run->parameters)
-        run->parameters = std::make_unique<std::byte[]>(longest * most_bytes + wire::most_parameter_bytes);
+    if (!run->parameters) run->parameters = room_for_parameters();
     Launch& launch = run->launches[run->count];
     launch = {function, shape, parameters, bytes};
     if (bytes <= most_bytes)

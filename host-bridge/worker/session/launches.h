@@ -66,6 +66,9 @@ class Launches {
         CUcontext context = nullptr;
         auto operator<=>(const Place&) const = default;
     };
+    // A driver reads as many bytes as a kernel's parameters have, even if the guest sent fewer: the buffer has room for
+    // the most after the last one.
+    static std::unique_ptr<std::byte[]> room_for_parameters();
     struct Run {  // what is held for a stream
         Place place;
         unsigned count = 0;

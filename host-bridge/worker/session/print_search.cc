@@ -30,7 +30,15 @@ PrintSearch::~PrintSearch() {
         ends_ = true;
     }
     added_.notify_one();
-    if (searcher_.joinable()) searcher_.join();
+    searcher_.reset();
+}
+
+// Needs the lock. Throws std::system_error: there is no thread to be had.
+void PrintSearch::begin() {
+    if (begun_) return;
+    if (!searcher_) searcher_ = std::make_unique<IdleThread>();
+    searcher_->begin([this] { look(); });
+    begun_ = true;
 }
 
 void PrintSearch::add(std::shared_ptr<const LargeString> image) {
@@ -40,10 +48,8 @@ void PrintSearch::add(std::shared_ptr<const LargeString> image) {
     say(status_, BARCUDA_PRINTS_PERHAPS);
     bool now = image->size() > most_waiting - bytes_;
     try {
-        if (!now && !searcher_.joinable()) searcher_ = std::thread([this] { look(); });
-    } catch (const std::system_error&) {  // no thread is available
-        now = true;
-    }
+        if (!now) begin();
+    } catch (const std::system_error&) { now = true; }
     if (!now) {
         bytes_ += image->size();
         images_.push_back(std::move(image));

@@ -10,9 +10,9 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <thread>
 
 #include "base/huge_pages.h"
+#include "host-bridge/worker/session/idle_thread.h"
 #include "shm-device/layout.h"
 
 namespace barcuda {
@@ -23,6 +23,8 @@ class PrintSearch {
     ~PrintSearch();
     PrintSearch(const PrintSearch&) = delete;
 
+    // The thread that will search, if there is one already; else the first image makes it. Nothing was added yet.
+    void take(std::unique_ptr<IdleThread> searcher) { searcher_ = std::move(searcher); }
     // Adds code that is being loaded, or will be: it must not change any more. After this call `status.prints` says
     // that the code may print, or that it does not.
     void add(std::shared_ptr<const LargeString> image);
@@ -32,6 +34,7 @@ class PrintSearch {
     void restore(bool found);
 
   private:
+    void begin();
     void look();
     void seen(bool prints);
     static bool holds_printf(const LargeString& image);
@@ -42,8 +45,8 @@ class PrintSearch {
     std::deque<std::shared_ptr<const LargeString>> images_;  // for the thread, which searches the first one
     std::size_t bytes_ = 0;                                  // of these images
     unsigned unseen_ = 0;                                    // images, also those that add() itself looks through
-    bool found_ = false, ends_ = false;
-    std::thread searcher_;  // exists from the first image on
+    bool found_ = false, ends_ = false, begun_ = false;
+    std::unique_ptr<IdleThread> searcher_;  // exists from the first image on, at the latest
 };
 
 }  // namespace barcuda

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -39,6 +42,21 @@ TEST_F(Searched, CodeMayPrintUntilItIsKnownNotTo) {
     EXPECT_FALSE(search.may_print());
     search.add(long_image("vprintf"));
     EXPECT_TRUE(search.may_print()) << "whether it has been found or not";
+}
+
+TEST_F(Searched, AThreadThatIsThereAlreadySearches) {
+    const auto threads = [] {
+        return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                             std::filesystem::directory_iterator());
+    };
+    PrintSearch search(status);
+    search.take(std::make_unique<IdleThread>());
+    const auto before = threads();
+    search.add(long_image("vprintf"));
+    EXPECT_EQ(threads(), before);
+    await_end_of(search);
+    EXPECT_TRUE(search.found());
+    PrintSearch(status).take(std::make_unique<IdleThread>());  // no code comes: it ends
 }
 
 TEST_F(Searched, CodeThatPrintsIsFoundForGood) {
