@@ -228,6 +228,7 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
         report_devices(driver, link_fd, failure.text());
         return 1;
     }
+    extents.lend(Bounce::memory());
     if (!failure) extents.register_all(driver);  // otherwise it is done when the client uses them
     steps.done("extents");
     if (!failure && context) rehearse(driver);

@@ -17,8 +17,9 @@ bool packed(const CUDA_MEMCPY3D& c, std::size_t size) {
 }  // namespace
 
 CUresult copy_in(CUdeviceptr to, const void* bytes, std::size_t size, CUstream stream) {
-    return driver().cuMemcpyHtoDAsync_v2(to, bytes, size,
-                                         stream);  // from pageable memory: staged before the call returns
+    const void* const pinned = session().bounce().take(bytes, size, stream);
+    // From pageable memory: staged before the call returns.
+    return driver().cuMemcpyHtoDAsync_v2(to, pinned ? pinned : bytes, size, stream);
 }
 
 CUresult copy_out(void* bytes, CUdeviceptr from, std::size_t size, CUstream stream) {

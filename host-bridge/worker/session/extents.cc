@@ -68,11 +68,14 @@ bool Extents::unmap(const Driver& driver, std::uint64_t offset, std::uint64_t by
 }
 
 CUresult Extents::register_all(const Driver& driver) {
+    const auto enter = [&](std::byte* memory, std::size_t bytes) {
+        return driver.cuMemHostRegister_v2(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    };
+    if (!lent_.empty() && !lent_is_registered_) lent_is_registered_ = enter(lent_.data(), lent_.size()) == CUDA_SUCCESS;
     CUresult first = CUDA_SUCCESS;
     for (auto& [offset, extent] : extents_) {
         if (extent.registered || !extent.wanted) continue;
-        const CUresult r = driver.cuMemHostRegister_v2(at(offset), extent.bytes,
-                                                       CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+        const CUresult r = enter(at(offset), extent.bytes);
         extent.registered = r == CUDA_SUCCESS;
         if (first == CUDA_SUCCESS) first = r;
     }
@@ -87,6 +90,8 @@ bool Extents::is_registered(const void* word) const {
 }
 
 void Extents::unregister_all(const Driver& driver) {
+    if (lent_is_registered_) driver.cuMemHostUnregister(lent_.data());
+    lent_is_registered_ = false;
     for (auto& [offset, extent] : extents_)
         if (extent.registered) {
             driver.cuMemHostUnregister(at(offset));

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -67,6 +68,11 @@ class Extents {
     // the first error, but registers the others, too.
     CUresult register_all(const Driver& driver);
     void unregister_all(const Driver& driver);
+    // Memory of this process, whole pages, that is registered and unregistered with them (bounce.h). Where the driver
+    // refuses it, nothing else changes.
+    void lend(std::span<std::byte> memory) { lent_ = memory; }
+    std::span<std::byte> lent() const { return lent_; }
+    bool lent_is_registered() const { return lent_is_registered_; }
 
     // The address of [offset, offset + bytes) if it is within one run of adjacent extents; null otherwise.
     std::byte* locate(std::uint64_t offset, std::uint64_t bytes) const;
@@ -90,6 +96,8 @@ class Extents {
     std::uint64_t base_;
     std::uint64_t channel_ = 0, channel_bytes_ = 0;
     bool all_registered_ = true;  // of those that are wanted
+    std::span<std::byte> lent_;
+    bool lent_is_registered_ = false;
     cage::Mapper* mapper_ = nullptr;
     std::map<std::uint64_t, Extent> extents_;  // by offset; never overlapping
 };

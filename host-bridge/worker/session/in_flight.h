@@ -66,8 +66,11 @@ class InFlight {
     // No mark is outstanding either.
     void all_done() {
         count_ = 0;
+        ++times_idle_;
         for (auto& [place, its] : streams_) its->done = its->given;
     }
+    // How often all work was done: what was given before the last time is done.
+    std::uint64_t times_idle() const { return times_idle_; }
 
     std::uint64_t count() const { return count_; }
 
@@ -93,7 +96,7 @@ class InFlight {
     const Driver& driver_;
     std::unordered_map<std::uintptr_t, std::shared_ptr<Given>> streams_;
     std::unordered_map<const void*, CUstream> handles_;  // handles that have a stream of their own
-    std::uint64_t count_ = 0, all_ = 0;
+    std::uint64_t count_ = 0, all_ = 0, times_idle_ = 0;
 };
 
 }  // namespace barcuda

@@ -31,6 +31,7 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
       contexts_(driver, extents, handles_),
       in_flight_(driver),
       fences_(driver, extents, status, bell_, contexts_, streams_, output_, in_flight_),
+      bounce_(driver, extents, contexts_, streams_, in_flight_),
       addresses_(driver, extents, streams_),
       launches_(driver, contexts_, streams_, fences_, [this] { return deferred_.reap(true); }),
       deferred_(driver, extents, granter, handles_, contexts_, streams_, in_flight_, fences_, addresses_, launches_),
@@ -124,6 +125,7 @@ void Session::drop(std::uint64_t id) {
     if (handles_.find(id, stream)) {
         launches_.forget(stream);
         fences_.stream_gone(stream);
+        bounce_.stream_gone(stream);
         addresses_.stream_gone(stream);
         in_flight_.stream_gone(stream);
     }
@@ -159,6 +161,7 @@ CUresult Session::end(const Contexts::Living& l) {
         contexts_.put_off(ending);
     }
     contexts_.gone(l.context);
+    bounce_.context_gone(l.context);
     births_.ends({Thing::Sort::object, id});
     for (const std::uint64_t part : parts) drop(part);
     deferred_.context_gone(l.context);

@@ -9,6 +9,7 @@
 //   Output      what kernels print, and what a failed assert says
 //   InFlight    how much work the GPU has not done yet
 //   Fences      words that the GPU writes, for which the client waits; the failures it finds then
+//   Bounce      pinned memory for small copies to the device
 //   Addresses   which device memory is the client's
 //   Launches    kernels on their way to the driver
 //   Deferred    what is released when the GPU is idle, and memory that is recycled
@@ -30,6 +31,7 @@
 
 #include "host-bridge/worker/births/births.h"
 #include "host-bridge/worker/quota/allowance.h"
+#include "host-bridge/worker/session/bounce.h"
 #include "host-bridge/worker/session/calls.h"
 #include "host-bridge/worker/session/code.h"
 #include "host-bridge/worker/session/deferred.h"
@@ -165,6 +167,7 @@ class Session {
     Output& output() { return output_; }
     InFlight& in_flight() { return in_flight_; }
     Fences& fences() { return fences_; }
+    Bounce& bounce() { return bounce_; }
     Addresses& addresses() { return addresses_; }
     Launches& launches() { return launches_; }
     Deferred& deferred() { return deferred_; }
@@ -193,6 +196,7 @@ class Session {
     Output output_;
     InFlight in_flight_;
     Fences fences_;
+    Bounce bounce_;
     Addresses addresses_;
     Launches launches_;
     Deferred deferred_;

@@ -117,6 +117,7 @@ class HostSide final : public Granter {
         EXPECT_EQ(CUDA_SUCCESS, driver.cuCtxSetCurrent(home));
         auto& extents = *new Extents(-1, base);
         EXPECT_EQ("", extents.map_channel(channel_.offset, BARCUDA_CHANNEL_SIZE).text());
+        extents.lend(Bounce::memory());
         barcuda_status& status = channel_.status();
         auto& bell = *new Bell(channel_, -1);
         auto& session = *new Session(driver, extents, *this, status, &channel_.calls(), bell, &sheet);
