@@ -231,12 +231,25 @@ SentImage::SentImage(const Selection& image) noexcept
 
 void SentImage::send_parts(const Selection& image) noexcept {
     lock_ = std::unique_lock(parts());
-    std::size_t sent = 0;
+    if (host_rows::numbers[static_cast<std::size_t>(Op::image_piece)] != no_row) return send_pieces(image);
+    std::size_t sent = 0;  // to an older bridge, which answers each
     for (const Image& piece : image.pieces()) {
         const auto* at = static_cast<const std::byte*>(piece.start);
         for (std::size_t left = piece.bytes, n; left && error == CUDA_SUCCESS; at += n, sent += n, left -= n) {
             n = std::min<std::size_t>(left, 256 << 10);
             error = command<Op::image_part>(sent, static_cast<const void*>(at), n);
+        }
+    }
+}
+
+// The worker copies one piece while this thread writes the next. Several fit into the command memory.
+void SentImage::send_pieces(const Selection& image) noexcept {
+    error = command<Op::image_begin>(image.bytes());
+    for (const Image& piece : image.pieces()) {
+        const auto* at = static_cast<const std::byte*>(piece.start);
+        for (std::size_t left = piece.bytes, n; left && error == CUDA_SUCCESS; at += n, left -= n) {
+            n = std::min<std::size_t>(left, 128 << 10);
+            error = command<Op::image_piece>(static_cast<const void*>(at), n);
         }
     }
 }

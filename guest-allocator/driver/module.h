@@ -105,6 +105,7 @@ class SentImage {
 
   private:
     void send_parts(const Selection& image) noexcept;
+    void send_pieces(const Selection& image) noexcept;
 
     void* staged_;                  // null: sent in parts
     std::unique_lock<Mutex> lock_;  // the worker collects the parts of one image at a time

@@ -25,6 +25,9 @@ struct FunctionInfo {  // what the guest needs to pack a launch and to refuse a 
 // The image lies in the region; the worker copies it out before the driver parses it. Where the region is full, `image`
 // is null, and the image was sent in parts before, each at its place, the one at 0 first.
 CUresult image_part(std::size_t place, const void* bytes, std::size_t size);
+// The same without a wait for each: how many bytes will come, for which there must be memory, and then they.
+CUresult image_begin(std::size_t bytes);
+CUresult image_piece(const void* bytes, std::size_t size);
 enum Logs : unsigned { no_logs, logs, verbose_logs };  // what is wanted of the driver's compiler
 CUresult load_module(CUmodule* module, const void* image, std::size_t bytes, Logs wanted);
 CUresult load_library(CUlibrary* library, const void* image, std::size_t bytes, Logs wanted);
@@ -94,6 +97,8 @@ CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t ro
 //    ours
 #define BARCUDA_MODULE_OWN_ROWS(X)                                                                          \
     X(image_part,                                           call,       lasts, in, blob<2>, in)             \
+    X(image_begin,                                          call,       lasts, in)                          \
+    X(image_piece,                                          post,       lasts, blob<1>, in)                 \
     X(load_module,                                          call,       current, make, image<2>, in, in)      \
     X(load_library,                                         call,       plain, make, image<2>, in, in)      \
     X(load_log,                                             call,       asks,  in, fill<2>, in, out)        \

@@ -41,6 +41,8 @@ class Glutton {
             {Op::load_module, 1000},
             {Op::link_create, 2000},
             {Op::image_part, 20000},
+            {Op::image_begin, 20000},
+            {Op::image_piece, 20000, 0, true},
             {Op::cuMemPoolCreate, 2000},
             {Op::export_memory, 5000},
             {Op::create_context, 100},

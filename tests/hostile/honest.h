@@ -201,6 +201,9 @@ template <> struct Honest<Op::cuOccupancyAvailableDynamicSMemPerBlock> {
 template <> struct Honest<Op::image_part> {
     NUMBERS { AT(0) = 0; }
 };
+template <> struct Honest<Op::image_begin> {
+    NUMBERS { AT(0) = g.random.between(1, 4096); }
+};
 template <> struct Honest<Op::link_add> {
     REST {
         if (!AT(2)) AT(2) = g.image().data(), AT(3) = g.image().size();

@@ -65,7 +65,7 @@ using enum Op;
 // A word of a packet: a handle's id, a number. (The words of a list or a struct are never named here.)
 inline constexpr Line lines[] = {
     {nothing,
-     {cuProfilerStart, cuProfilerStop, image_part, release, withdraw,
+     {cuProfilerStart, cuProfilerStop, image_part, image_begin, image_piece, release, withdraw,
       // An event is asked in the end whether it was recorded.
       cuCtxRecordEvent, cuEventRecordWithFlags, record_event,
       // Of captures that have not ended.

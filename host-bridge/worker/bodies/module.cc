@@ -65,6 +65,15 @@ CUresult image_part(std::size_t place, const void* bytes, std::size_t size) {
     return session().code().add_part(place, bytes, size) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+CUresult image_begin(std::size_t bytes) {
+    return session().code().begin(bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+// Nobody waits for it: a piece that does not fit takes the image away, and the command that loads it finds none.
+CUresult image_piece(const void* bytes, std::size_t size) {
+    session().code().add_piece(bytes, size);
+    return CUDA_SUCCESS;
+}
+
 CUresult load_module(CUmodule* module, const void* image, std::size_t bytes, Logs wanted) {
     return load(module, image, bytes, wanted, driver().cuModuleLoadDataEx);
 }

@@ -466,6 +466,10 @@ struct Parts : Loopback {
     Verdict part(std::size_t place, const std::string& text) {
         return call<Op::image_part>(place, static_cast<const void*>(text.data()), text.size());
     }
+    Verdict begin(std::size_t bytes) { return call<Op::image_begin>(bytes); }
+    bool piece(const std::string& text) {
+        return call<Op::image_piece>(static_cast<const void*>(text.data()), text.size()).ok();
+    }
     Verdict load(std::size_t bytes) {
         CUmodule module = nullptr;
         guest.offset = 0;  // null, for the kind
@@ -493,6 +497,32 @@ TEST_F(Parts, ThatAreNotAllThereAreTheProgramsMistake) {
     EXPECT_TRUE(part(0, "for").ok());
     EXPECT_EQ(load(9).result, CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(load(0).result, CUDA_ERROR_INVALID_VALUE);
+}
+TEST_F(Parts, ThatNobodyWaitsForAreLoadedWhenTheyAreWhole) {
+    EXPECT_TRUE(begin(9).ok());
+    EXPECT_GE(ground.session.code().held(), 9u) << "there is memory for all of them";
+    EXPECT_TRUE(piece("for"));
+    EXPECT_EQ(load(9).result, CUDA_ERROR_INVALID_VALUE);
+    EXPECT_TRUE(piece("ty-two"));
+    EXPECT_TRUE(load(9).ok());
+    EXPECT_FALSE(ground.session.code().has_parts());
+    EXPECT_EQ(load(9).result, CUDA_ERROR_INVALID_VALUE);
+}
+TEST_F(Parts, BeyondWhatWasSaidAreNoImage) {
+    EXPECT_TRUE(piece("not begun"));
+    EXPECT_EQ(load(9).result, CUDA_ERROR_INVALID_VALUE);
+    EXPECT_TRUE(begin(4).ok());
+    EXPECT_TRUE(piece("fort"));
+    EXPECT_TRUE(piece("y"));
+    EXPECT_FALSE(ground.session.code().has_parts());
+    EXPECT_EQ(load(4).result, CUDA_ERROR_INVALID_VALUE);
+    EXPECT_TRUE(begin(4).ok());
+    EXPECT_TRUE(part(0, "for").ok()) << "another image, in the older way";
+    EXPECT_TRUE(piece("ty"));
+    EXPECT_EQ(load(4).result, CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(begin(wire::most_image_parts + 1).result, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(begin(~std::size_t{0}).result, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_FALSE(ground.session.code().has_parts());
 }
 TEST_F(Parts, OutOfTheirOrderAreRefused) {
     EXPECT_TRUE(part(0, "for").ok());

@@ -301,6 +301,10 @@ TEST(SessionState, ThereIsNoneWhileAnImageHasComeInPart) {
     EXPECT_FALSE(client.worker->state());
     client.worker->session.code().drop_parts();
     EXPECT_TRUE(client.worker->state());
+    EXPECT_EQ((client.call<Op::image_begin>(std::size_t{4})), CUDA_SUCCESS);
+    EXPECT_FALSE(client.worker->state()) << "or is about to come";
+    client.worker->session.code().drop_parts();
+    EXPECT_TRUE(client.worker->state());
 }
 TEST(SessionState, AFaultLasts) {
     Client client;
