@@ -130,6 +130,7 @@ std::span<const int> capabilities(Capabilities& all) {
 
 template <Op load, class Handle>
 CUresult load_bytes(Handle* handle, const void* image, std::size_t bytes, const CompilerLogs& logs) {
+    if (has(load, trait::current) && !current_context()) return CUDA_ERROR_INVALID_CONTEXT;  // before anything is sent
     if (!handle) return CUDA_ERROR_INVALID_VALUE;
     Capabilities all;
     const Selection chosen({image, bytes}, capabilities(all));

@@ -166,9 +166,10 @@ def ranks(place, n, row, limit, *words):
 def collectives(a, places, n, results, part):
     quick = ['--quick'] * a.quick
     for how, number, more in (('one_process', 1, ['--gpus', str(n)]), ('processes', n, [])):
-        for place in places:
-            part(f'{place.name}: NCCL, {how}',
-                 lambda: results.add(place.name, ranks(place, number, f'nccl_{how}', 75, 'collectives.py', *more, *quick)))
+        for size in ([], ['--small']):
+            for place in places:
+                part(f'{place.name}: NCCL, {how}{" small" * bool(size)}',
+                     lambda: results.add(place.name, ranks(place, number, f'nccl_{how}', 75, 'collectives.py', *more, *size, *quick)))
 
 
 def distance(one, other):

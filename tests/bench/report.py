@@ -45,8 +45,9 @@ def least(limit, **k):
     return Bar('≥', limit, **k)
 
 
-NCCL_HOW, NCCL_WHAT = ('one_process', 'processes'), ('all_reduce', 'all_gather', 'all_to_all')
+NCCL_HOW, NCCL_WHAT = ('one_process', 'processes'), ('all_reduce', 'all_gather', 'all_to_all', 'send_receive')
 NCCL_SIZES = [f'{n}{unit}' for unit in 'KM' for n in (1, 4, 16, 32, 64, 256)] + ['1G']
+NCCL_SMALL = [f'{1 << bits}B' for bits in range(3, 10)] + [f'{1 << bits}K' for bits in range(10)] + ['1M']  # times
 WAIT_WORK, WAIT_HOW, WAIT_STREAMS = ('launch', 'copy4', 'copy64K', 'memset4096'), ('stream', 'null', 'device', 'event', 'copy'), (0, 1, 8, 64)
 BARS = {
     'launch_post_burst200': most(0.10), 'launch_drained': most(1.00), 'launch+streamsync': most(1.05),
@@ -91,6 +92,7 @@ BARS = {
        for d in ('h2d', 'd2h') for n in range(1, 17)},
     **{f'sum_{d}_pinned_{n}_device{"s" * (n > 1)}': least(0.95) for d in ('h2d', 'd2h') for n in range(1, 17)},
     **{f'nccl_{how}_{what}_{size}': least(0.95) for how in NCCL_HOW for what in NCCL_WHAT for size in NCCL_SIZES},
+    **{f'nccl_{how}_{what}_{size}_time': most(1.05) for how in NCCL_HOW for what in NCCL_WHAT for size in NCCL_SMALL},
     **{f'{name}_wrong{what}': most(0, fixed=True) for name, what in (('peer', '_words'), ('sum', '_words'), ('visible_orders', ''), ('nccl_one_process', ''),
                                                                     ('nccl_processes', ''))},
     'test_programs_failed': most(0, fixed=True),
@@ -240,11 +242,12 @@ def device_tables(got):
         for access, how in (('', ''), ('_access', ', with peer access')):
             if any(f'peer_{what}{access}_{i}_{j}' in rows for i in numbers for j in numbers):
                 yield f'{words}{how}:', [['from', *map(str, numbers)], *([str(i), *(cell_of(f'peer_{what}{access}_{i}_{j}') for j in numbers)] for i in numbers)]
-    sizes = [size for size in NCCL_SIZES if any(f'nccl_{how}_{what}_{size}' in rows for how in NCCL_HOW for what in NCCL_WHAT)]
-    if sizes:
-        columns = [(how, what) for how in NCCL_HOW for what in NCCL_WHAT]
-        yield "NCCL's bus bandwidth, GB/s:", [['size', *(f'{what.replace("_", "-")}, {how.replace("_", " ")}' for how, what in columns)],
-                                              *([size, *(cell_of(f'nccl_{how}_{what}_{size}') for how, what in columns)] for size in sizes)]
+    columns = [(how, what) for how in NCCL_HOW for what in NCCL_WHAT]
+    for words, all_sizes, end in (("NCCL's bus bandwidth, GB/s", NCCL_SIZES, ''), ('Microseconds of one of many of NCCL that are small', NCCL_SMALL, '_time')):
+        sizes = [size for size in all_sizes if any(f'nccl_{how}_{what}_{size}{end}' in rows for how, what in columns)]
+        if sizes:
+            yield f'{words}:', [['size', *(f'{what.replace("_", "-")}, {how.replace("_", " ")}' for how, what in columns)],
+                                *([size, *(cell_of(f'nccl_{how}_{what}_{size}{end}') for how, what in columns)] for size in sizes)]
     yield 'The rest:', list(lines_of({**got, 'rows': {metric: row for metric, row in rows.items() if metric not in shown}}))
 
 

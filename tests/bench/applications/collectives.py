@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""collectives.py: NCCL's all-reduce, all-gather and all-to-all, called as a C program would (by ctypes, no framework), on floats whose results are
-known. Run by ranks.py: as one rank with --gpus N it has N GPUs in one process, in NCCL's groups; as one of several ranks, a GPU each.
+"""collectives.py: NCCL's all-reduce, all-gather, all-to-all and send with receive, called as a C program would (by ctypes, no framework), on
+floats whose results are known. Run by ranks.py: as one rank with --gpus N it has N GPUs in one process, in NCCL's groups; as one of several ranks, a GPU each.
 
-    python3 ranks.py [--ranks N] collectives.py [--gpus N] [--quick]
+    python3 ranks.py [--ranks N] collectives.py [--gpus N] [--small] [--quick]
 
 A row is a bus bandwidth, by NCCL's own definition: what a link carries, whatever the number of GPUs. The size is that of the larger of a GPU's two
-buffers. On one GPU, where no link carries anything, it is a time. NVLink's multicast stays off (NCCL_NVLS_ENABLE=0).
+buffers. On one GPU, where no link carries anything, and with --small (8 bytes to 1 MiB) it is a time: the median of several runs. NVLink's multicast
+stays off (NCCL_NVLS_ENABLE=0).
 """
 import array
 import ctypes
 import glob
 import json
 import os
+import statistics
 import sys
 import time
 
@@ -131,15 +133,23 @@ def all_to_all(gpu, ranks, floats):
         call("ncclRecv", u64(gpu.receive.value + at), size_t(part), FLOAT, peer, gpu.communicator, gpu.stream)
 
 
+def send_receive(gpu, ranks, floats):
+    """Each sends to the next, and receives from the one before."""
+    call("ncclSend", gpu.send, size_t(floats), FLOAT, (gpu.rank + 1) % ranks, gpu.communicator, gpu.stream)
+    call("ncclRecv", gpu.receive, size_t(floats), FLOAT, (gpu.rank - 1) % ranks, gpu.communicator, gpu.stream)
+
+
 def wrong(what, gpu, ranks, floats):
     part = floats // ranks
+    if what is send_receive:
+        return gpu.is_wrong(0, floats, 0, 1, 1000 * ((gpu.rank - 1) % ranks))
     if what is all_reduce:
         return gpu.is_wrong(0, floats, 0, ranks, 1000 * ranks * (ranks - 1) // 2)
     phase = gpu.rank * part % PERIOD if what is all_to_all else 0
     return sum(gpu.is_wrong(peer * part, part, phase, 1, 1000 * peer) for peer in range(ranks))
 
 
-LINK = {all_reduce: lambda n: 2 * (n - 1) / n, all_gather: lambda n: (n - 1) / n, all_to_all: lambda n: (n - 1) / n}
+LINK = {all_reduce: lambda n: 2 * (n - 1) / n, all_gather: lambda n: (n - 1) / n, all_to_all: lambda n: (n - 1) / n, send_receive: lambda n: 1}
 
 
 def once(what, gpus, ranks, floats):
@@ -149,8 +159,8 @@ def once(what, gpus, ranks, floats):
     call("ncclGroupEnd")
 
 
-def measured(what, gpus, ranks, size, quick):
-    """Seconds for one, and how many parts of the result are wrong."""
+def measured(what, gpus, ranks, size, quick, runs):
+    """Seconds for one, the median of so many runs, and how many parts of the result are wrong."""
     floats = size // FLOAT_BYTES // ranks * ranks
     for gpu in gpus:
         gpu.use()
@@ -160,20 +170,22 @@ def measured(what, gpus, ranks, size, quick):
         once(what, gpus, ranks, floats)
     for gpu in gpus:
         gpu.wait()
-    begun = time.perf_counter()
-    for _ in range(times):
-        once(what, gpus, ranks, floats)
-    for gpu in gpus:
-        gpu.wait()
-    seconds, bad = (time.perf_counter() - begun) / times, 0
+    seconds, bad = [], 0
+    for _ in range(runs):
+        begun = time.perf_counter()
+        for _ in range(times):
+            once(what, gpus, ranks, floats)
+        for gpu in gpus:
+            gpu.wait()
+        seconds.append((time.perf_counter() - begun) / times)
     for gpu in gpus:
         gpu.use()
         bad += wrong(what, gpu, ranks, floats)
-    return seconds, bad
+    return statistics.median(seconds), bad
 
 
 def words(size):
-    return next(f"{size >> bits}{unit}" for bits, unit in ((30, "G"), (20, "M"), (10, "K")) if size >> bits)
+    return next(f"{size >> bits}{unit}" for bits, unit in ((30, "G"), (20, "M"), (10, "K"), (0, "B")) if size >> bits)
 
 
 # ---- the program -----------------------------------------------------------------------------------------------------
@@ -199,21 +211,22 @@ def connect(gpus, rank, ranks):
 
 
 def main():
-    quick, together = "--quick" in sys.argv, "--gpus" in sys.argv
+    quick, together, small = "--quick" in sys.argv, "--gpus" in sys.argv, "--small" in sys.argv
     rank, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("RANKS", 1))
     here = int(sys.argv[sys.argv.index("--gpus") + 1]) if together else 1
     ranks, name = here * processes, "nccl_" + ("one_process" if together else "processes")
-    sizes = [1 << bits for bits in (range(10, 21, 5) if quick else range(10, 31, 2))]
+    first, last, step = (3, 21, 1) if small else (10, 31, 2)
+    sizes = [1 << bits for bits in range(first, min(last, 21) if quick else last, 5 if quick else step)]
     driver("cuInit", 0)
     gpus = [Gpu(rank + i, rank + i, sizes[-1]) for i in range(here)]
     connect(gpus, rank, ranks)
     bad = 0
     for what in LINK:
         for size in sizes:
-            seconds, some = measured(what, gpus, ranks, size, quick)
+            seconds, some = measured(what, gpus, ranks, max(size, FLOAT_BYTES * ranks), quick, 1 if quick or not small else 5)
             bad += some
             row = {"metric": f"{name}_{what.__name__}_{words(size)}", "unit": "GB/s", "value": size * LINK[what](ranks) / seconds / 1e9}
-            if ranks == 1:
+            if ranks == 1 or small:
                 row.update(metric=row["metric"] + "_time", unit="us", value=seconds * 1e6)
             print(json.dumps(row), flush=True)
     print(json.dumps({"metric": name + "_wrong", "unit": "results", "value": bad}), flush=True)
