@@ -65,6 +65,7 @@ struct ContextRecord {
     CUdevice device;
     int retained;           // primary contexts: how often; -1: not a primary one
     unsigned long long id;  // of this life: a handle's value is used again after a reset
+    int attached = 0;       // by cuCtxAttach, and not yet detached
 };
 Mutex mutex;
 std::atomic<unsigned> living{0};
@@ -91,7 +92,7 @@ ContextRecord* add(CUcontext context, CUdevice device, int retained, unsigned lo
     }
     living.fetch_add(1, std::memory_order_relaxed);
     if (auto* its = devices.of(context)) its->store(device, std::memory_order_relaxed);
-    return &(*at = {context, device, retained, id});
+    return &(*at = {context, device, retained, id, 0});
 }
 // Before the context ends: then its id may be another's.
 ContextRecord take(ContextRecord& k) {
@@ -173,7 +174,8 @@ template <class Ask> CUresult end(const ContextRecord& gone, Ask ask) {
         return r;
     }
     std::lock_guard lock(mutex);
-    add(gone.context, gone.device, gone.retained, gone.id);
+    if (ContextRecord* const again = add(gone.context, gone.device, gone.retained, gone.id))
+        again->attached = gone.attached;
     return r;
 }
 
@@ -282,6 +284,31 @@ CU cuCtxDestroy_v2(CUcontext context) {
     });
     if (r == CUDA_SUCCESS && current_context() == context) stack.pop();
     return r;
+}
+
+// Uses of a context, as CUDA counted them before version 4; the last one of a context that was made ends it.
+CU cuCtxAttach(CUcontext* context, unsigned flags) {
+    if (!context || flags) return CUDA_ERROR_INVALID_VALUE;
+    if (!Client::initialized()) return CUDA_ERROR_NOT_INITIALIZED;
+    std::lock_guard lock(mutex);
+    ContextRecord* const k = current_context() ? find(current_context()) : nullptr;
+    if (!k) return CUDA_ERROR_INVALID_CONTEXT;
+    ++k->attached;
+    *context = k->context;
+    return CUDA_SUCCESS;
+}
+CU cuCtxDetach(CUcontext context) {
+    {
+        std::lock_guard lock(mutex);
+        ContextRecord* const k = context ? find(context) : nullptr;
+        if (!k) return CUDA_ERROR_INVALID_CONTEXT;
+        if (k->attached > 0) {
+            --k->attached;
+            return CUDA_SUCCESS;
+        }
+        if (k->retained >= 0) return CUDA_SUCCESS;  // its device's own
+    }
+    return cuCtxDestroy_v2(context);
 }
 
 CU cuCtxPushCurrent_v2(CUcontext context) {

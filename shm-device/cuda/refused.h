@@ -16,9 +16,6 @@
     X("texture and surface references are gone since CUDA 12", "use texture and surface objects",                    \
       "cuTexRef* cuSurfRef* cuModuleGetTexRef cuModuleGetSurfRef cuParamSetTexRef cudaBind* cudaUnbindTexture "      \
       "cudaGetTexture* cudaGetSurfaceReference __cudaRegisterTexture __cudaRegisterSurface")                         \
-    X("it has been replaced since CUDA 4", "use cuLaunchKernel",                                                     \
-      "cuFuncSetBlockShape cuFuncSetSharedSize cuParamSet* cuLaunch cuLaunchGrid cuLaunchGridAsync")                 \
-    X("contexts count no uses since CUDA 4", "end one by cuCtxDestroy", "cuCtxAttach cuCtxDetach")                   \
     X("it is deprecated since CUDA 11.3", "launch on each device by cuLaunchCooperativeKernel",                      \
       "cuLaunchCooperativeKernelMultiDevice cudaLaunchCooperativeKernelMultiDevice")                                 \
     X("devices have had doubles since CUDA 2", "leave it out", "cudaSetDoubleFor*")                                  \
