@@ -34,8 +34,6 @@
       "use peer access", "cuMulticast*")                                                                             \
     X("the process that holds the GPU is the worker, on the host", "end the program's CUDA work before it is saved", \
       "cuCheckpoint*")                                                                                               \
-    X("a core dump would be the worker's, on the host", "set CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 for the bridge",    \
-      "cuCoredump*")                                                                                                 \
     X("sparse arrays are not mapped in parts (CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED is 0)",                \
       "create arrays without CUDA_ARRAY3D_SPARSE and CUDA_ARRAY3D_DEFERRED_MAPPING", "cuMemMapArrayAsync")           \
     X("the GPU's decompression engine is not a guest's (CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK is 0)",    \
