@@ -109,6 +109,7 @@ struct LaunchConfig {
     std::size_t dynamic_shared_bytes = 0;
     std::span<const std::byte> parameters;  // laid out as KernelInfo::parameters says
     bool cooperative = false;               // all blocks are resident: grid sync makes progress
+    int multiprocessors = 0;                // of the context it runs in; 0: as when the program was loaded
 };
 
 // Runs a grid to its end on the calling thread and the engine's pool of host threads. Thread-safe: concurrent grids

@@ -71,6 +71,7 @@ Mutex mutex;
 std::atomic<unsigned> living{0};
 IdTable<std::atomic<std::uint32_t>> ends;  // by context
 IdTable<std::atomic<CUdevice>> devices;    // by context, too
+IdTable<std::atomic<CUcontext>> wholes;    // by context: of a green one, its device's primary one
 ContextRecord known[BARCUDA_MAX_DEVICES * 4];
 unsigned known_count = 0;
 
@@ -151,6 +152,21 @@ std::uint32_t ends_of(CUcontext context) noexcept {
     return times ? times->load(std::memory_order_acquire) : 0;
 }
 
+bool is_green(CUcontext context) noexcept { return owner_of(context) != context; }
+CUcontext owner_of(CUcontext context) noexcept {
+    const auto* const its = context ? wholes.of(context) : nullptr;
+    const CUcontext whole = its ? its->load(std::memory_order_relaxed) : nullptr;
+    return whole ? whole : context;
+}
+bool note_green(CUcontext context, CUdevice device) noexcept {
+    std::lock_guard lock(mutex);
+    const ContextRecord* const primary = find_primary(device);
+    auto* const whole = wholes.of(context);
+    if (!primary || !whole || !add(context, device, -1)) return false;
+    whole->store(primary->context, std::memory_order_relaxed);
+    return true;
+}
+
 CUcontext make_own_context(CUdevice device) noexcept {
     CUcontext context = nullptr;
     if (const InNone none; bare_command<Op::create_context>(&context, 0u, device) != CUDA_SUCCESS) return nullptr;
@@ -180,6 +196,23 @@ template <class Ask> CUresult end(const ContextRecord& gone, Ask ask) {
 }
 
 }  // namespace
+
+// Current in a thread it stays so, and calls in it say that it has ended.
+CUresult end_green(CUcontext context) noexcept {
+    ContextRecord gone{};
+    if (std::lock_guard lock(mutex); context)
+        if (ContextRecord* const k = find(context); k && is_green(context)) gone = take(*k);
+    if (!gone.context) return CUDA_ERROR_INVALID_CONTEXT;
+    auto& whole = *wholes.of(context);
+    const CUcontext its = whole.exchange(nullptr, std::memory_order_relaxed);
+    const CUresult r = end(gone, [=] {
+        const InNone none;
+        return command<Op::cuCtxDestroy_v2>(context);
+    });
+    if (r != CUDA_SUCCESS) whole.store(its, std::memory_order_relaxed);
+    return r;
+}
+
 }  // namespace barcuda::guest
 
 using namespace barcuda::guest;
@@ -216,6 +249,8 @@ CU cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 CU cuDevicePrimaryCtxReset_v2(CUdevice device) {
     if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
     ContextRecord gone{};
+    for (const CUcontext context : living_contexts())  // its parts end with it
+        if (device_of(context) == device) end_green(context);
     if (std::lock_guard lock(mutex); ContextRecord* primary = find_primary(device)) gone = take(*primary);
     if (!gone.context) return CUDA_SUCCESS;
     if (lost_context.load(std::memory_order_relaxed)) {  // the worker has ended it already
@@ -276,7 +311,7 @@ CU cuCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device) {
 CU cuCtxDestroy_v2(CUcontext context) {
     ContextRecord gone{};
     if (std::lock_guard lock(mutex); context)
-        if (ContextRecord* k = find(context); k && k->retained < 0) gone = take(*k);
+        if (ContextRecord* k = find(context); k && k->retained < 0 && !is_green(context)) gone = take(*k);
     if (!gone.context) return CUDA_ERROR_INVALID_CONTEXT;
     const CUresult r = end(gone, [=] {
         const InNone none;
@@ -379,7 +414,16 @@ CU cuCtxGetApiVersion(CUcontext context, unsigned* version) {
     return CUDA_SUCCESS;
 }
 
-CU cuCtxSynchronize() { return current_context() ? wait_for_streams(current_context()) : CUDA_ERROR_INVALID_CONTEXT; }
+CU cuCtxSynchronize() {
+    const CUcontext context = current_context();
+    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+    // A green context may end where it is current.
+    if (ends_of(context) && !lost_context.load(std::memory_order_relaxed)) {
+        std::lock_guard lock(mutex);
+        if (!find(context)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
+    return wait_for_streams(context);
+}
 CU cuCtxSynchronize_v2(CUcontext context) {
     if (!context) return cuCtxSynchronize();
     if (std::lock_guard lock(mutex); !find(context)) return CUDA_ERROR_INVALID_CONTEXT;

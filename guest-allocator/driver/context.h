@@ -23,6 +23,14 @@ std::uint32_t ends_of(CUcontext context) noexcept;
 // Both without a lock.
 CUcontext make_own_context(CUdevice device) noexcept;
 void end_own_context(CUcontext context) noexcept;
+// A green context is one of these, too, and to programs both have one handle: a part of its device's primary context,
+// which has all that is made in it but its streams. As it was made by the worker: from now on the program finds it.
+// False: there are too many contexts.
+bool note_green(CUcontext context, CUdevice device) noexcept;
+bool is_green(CUcontext context) noexcept;
+CUresult end_green(CUcontext context) noexcept;
+// Whose the memory, the code and the events are that are made in this context: its own, or its whole's.
+CUcontext owner_of(CUcontext context) noexcept;
 // A number that is unique in this process: the id of a context, and of a stream.
 unsigned long long new_number() noexcept;
 

@@ -148,7 +148,8 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
         if (const CUresult r = check_flags(flags, stream)) return r;
     EventRecord* e = find(event);
     // The driver would refuse it, and the event's fence would have been asked for a value that another stream writes.
-    if (!e || e->its_context() != context_of(stream))
+    const CUcontext given = context_of(stream);
+    if (!e || (e->its_context() != given && e->its_context() != owner_of(given)))
         return current_context() || real(stream) ? unknown_object(event) : CUDA_ERROR_INVALID_CONTEXT;
     if (capturing(stream)) {
         e->in_graph.store(true, std::memory_order_relaxed);
@@ -193,8 +194,9 @@ CUresult begin(CUevent event, unsigned flags) {
     e->awaited.store(false, std::memory_order_relaxed);
     e->polled.store(false, std::memory_order_relaxed);
     e->looked.store(0, std::memory_order_relaxed);  // Looked::lately
-    e->context.store(reinterpret_cast<std::uint64_t>(current_context()), std::memory_order_relaxed);
-    e->ends.store(ends_of(current_context()), std::memory_order_relaxed);
+    const CUcontext owner = owner_of(current_context());
+    e->context.store(reinterpret_cast<std::uint64_t>(owner), std::memory_order_relaxed);
+    e->ends.store(ends_of(owner), std::memory_order_relaxed);
     if (Fence* f = e->fence.load(); !f || f->pending()) renew(*e, f, 0);
     return CUDA_SUCCESS;
 }

@@ -91,7 +91,9 @@ class Witness {
 
     // ---- the command (execute_row.h)
     void begin(Op op) {
-        const CUcontext current = session_.contexts().current();
+        // What is made in a part of a context is the whole one's, but for streams.
+        const Contexts& contexts = session_.contexts();
+        const CUcontext current = op == Op::cuStreamCreateWithPriority ? contexts.current() : contexts.owner();
         births_.begin(op, births_.on() && session_.handles().has(current) ? session_.handles().name(current) : 0);
     }
     // An address that has come back: that of new memory, or of a variable.

@@ -16,12 +16,14 @@
     X("texture and surface references are gone since CUDA 12", "use texture and surface objects",                    \
       "cuTexRef* cuSurfRef* cuModuleGetTexRef cuModuleGetSurfRef cuParamSetTexRef cudaBind* cudaUnbindTexture "      \
       "cudaGetTexture* cudaGetSurfaceReference __cudaRegisterTexture __cudaRegisterSurface")                         \
-    X("it is deprecated since CUDA 11.3", "launch on each device by cuLaunchCooperativeKernel",                      \
+    X("it is deprecated since CUDA 11.3 (CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH is 0)",                  \
+      "launch on each device by cuLaunchCooperativeKernel",                                                          \
       "cuLaunchCooperativeKernelMultiDevice cudaLaunchCooperativeKernelMultiDevice")                                 \
     X("devices have had doubles since CUDA 2", "leave it out", "cudaSetDoubleFor*")                                  \
     X("it is between NVIDIA's compiler and NVIDIA's runtime", "please report the program",                           \
       "__cudaGetProcAddress __cudaRegisterHostVar __cudaRegisterUnifiedTable")                                       \
-    X("profilers see the host's GPU from the host alone", "run the profiler around the worker, there",               \
+    X("NVIDIA's driver refuses it as well; profilers see the host's GPU from the host alone",                        \
+      "run the profiler around the worker, there",                                                                   \
       "cuProfilerInitialize cudaProfilerInitialize")                                                                 \
     X("a handle of another API names what the guest's kernel has, which the host's driver does not know",            \
       "share by cudaIpc*, wait by events",                                                                           \
@@ -40,19 +42,14 @@
       "decompress in kernels", "cuMemBatchDecompressAsync")                                                          \
     X("functions of the host and of the GPU lie in two machines (CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS is 0)", \
       "launch a kernel", "cuLibraryGetUnifiedFunction cudaLibraryGetUnifiedFunction")                                \
-    X("the host tells a guest of no memory budget", "ask cuMemGetInfo",                                              \
-      "cuDeviceRegisterAsyncNotification cuDeviceUnregisterAsyncNotification cudaDeviceRegisterAsyncNotification "   \
-      "cudaDeviceUnregisterAsyncNotification")                                                                       \
-    X("it is for Windows", "tell devices apart by cuDeviceGetUuid", "cuDeviceGetLuid")                               \
-    X("NvSci is for embedded boards", "wait by events",                                                              \
+    X("it is for Windows, and NVIDIA's driver for Linux refuses it as well", "tell devices apart by cuDeviceGetUuid", \
+      "cuDeviceGetLuid")                                                                                             \
+    X("NvSci is for embedded boards, and NVIDIA's driver for others refuses it as well", "wait by events",           \
       "cuDeviceGetNvSciSyncAttributes cudaDeviceGetNvSciSyncAttributes")                                             \
     X("it is cuBLAS as it was before it had handles, or for several GPUs", "use cublas_v2.h, or NVIDIA's cuBLAS in the guest", \
       "cublasXt* cublasAlloc cublasFree cublasInit cublasShutdown cublasGetError cublasSetKernelStream")             \
     X("the host's cuBLAS and cuRAND are served for what programs were seen to call",                                 \
       "use NVIDIA's in the guest, without --host-libraries", "cublas* curand*")                                      \
-    X("parts of a GPU are not given to guests", "give work that must not wait a stream of higher priority",          \
-      "cuGreenCtx* cuCtxFromGreenCtx cuCtxGetDevResource cuDeviceGetDevResource cuDevResource* cuDevSmResource* "    \
-      "cuStreamGetGreenCtx cuStreamGetCtx_v2")                                                                       \
     X("it is for GPUs newer than any that Barcuda has run on", "use cuTensorMapEncodeIm2col",                        \
       "cuTensorMapEncodeIm2colWide")
 // clang-format on

@@ -64,6 +64,8 @@ CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t
     X(cuStreamCreate,                                       guest,      plain)                                         \
     X(cuStreamGetCaptureInfo_v3,                            guest,      plain)                                         \
     X(cuStreamGetCtx,                                       guest,      plain)                                         \
+    X(cuStreamGetCtx_v2,                                    guest,      plain)                                         \
+    X(cuStreamGetGreenCtx,                                  guest,      plain)                                         \
     X(cuThreadExchangeStreamCaptureMode,                    guest,      plain)
 
 //    ours

@@ -22,7 +22,20 @@ Context::Context(int device, unsigned flags, bool primary)
     if (alive_) ++Ledger::of(device).contexts;
 }
 
+Context::Context(std::shared_ptr<Context> whole, int multiprocessors)
+    : id(Driver::get().next_id++),
+      whole(std::move(whole)),
+      device(this->whole->device),
+      primary(false),
+      flags(this->whole->flags.load()),
+      limits(this->whole->limits),
+      alive_(true) {
+    limits.multiprocessors = multiprocessors;
+    queues_.resize(std::size_t{2} * Driver::get().settings.queues);
+}
+
 void Context::set_fault(CUresult code, const std::string& message) {
+    if (whole) return whole->set_fault(code, message);
     static std::mutex first;  // an error is visible only after its message was printed
     std::lock_guard lock(first);
     if (fault() != CUDA_SUCCESS) return;
@@ -243,7 +256,9 @@ void Context::synchronize() {
 }
 
 void Context::tear_down() {
-    if (alive_.exchange(false))  // ends waits for values in memory
+    for (const auto& part : Driver::get().contexts.take_if([&](const Context& its) { return its.whole.get() == this; }))
+        part->tear_down();
+    if (alive_.exchange(false) && !whole)  // ends waits for values in memory
         --Ledger::of(device).contexts;
     synchronize();
     Driver& driver = Driver::get();
@@ -279,17 +294,21 @@ std::vector<std::shared_ptr<Context>>& context_stack() {
     return stack;
 }
 
-std::shared_ptr<Context> current_context() {
+std::shared_ptr<Context> stream_context() {
     const auto& stack = context_stack();
     if (stack.empty() || !stack.back()) fail(CUDA_ERROR_INVALID_CONTEXT);
     stack.back()->check();
     return stack.back();
 }
+std::shared_ptr<Context> current_context() {
+    const auto context = stream_context();
+    return context->whole ? context->whole : context;
+}
 
 std::shared_ptr<Stream> stream_of(CUstream stream) {
     if (stream == nullptr) stream = per_thread_default ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-    if (stream == CU_STREAM_LEGACY) return current_context()->legacy();
-    if (stream == CU_STREAM_PER_THREAD) return current_context()->per_thread();
+    if (stream == CU_STREAM_LEGACY) return stream_context()->legacy();
+    if (stream == CU_STREAM_PER_THREAD) return stream_context()->per_thread();
     auto found = Driver::get().streams.find(stream);
     found->context().check();
     return found;

@@ -17,8 +17,11 @@ namespace barcuda::soft::driver {
 class Context : public std::enable_shared_from_this<Context> {
   public:
     Context(int device, unsigned flags, bool primary);
+    // A part of a primary context, with so many multiprocessors: it has streams of its own, and nothing else.
+    Context(std::shared_ptr<Context> whole, int multiprocessors);
 
     const std::uint64_t id;
+    const std::shared_ptr<Context> whole;  // null: this is not a part
     const int device;
     const bool primary;
     std::atomic<unsigned> flags;
@@ -27,11 +30,14 @@ class Context : public std::enable_shared_from_this<Context> {
         shared_config{CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE};
 
     CUcontext handle() const { return reinterpret_cast<CUcontext>(const_cast<Context*>(this)); }
+    const Context& owner() const { return whole ? *whole : *this; }  // of what is made here, except streams
     bool alive() const { return alive_; }
     void revive() {
         if (!alive_.exchange(true)) ++Ledger::of(device).contexts;
     }
-    CUresult fault() const { return static_cast<CUresult>(fault_.load(std::memory_order_acquire)); }
+    CUresult fault() const {
+        return static_cast<CUresult>((whole ? whole->fault_ : fault_).load(std::memory_order_acquire));
+    }
     void set_fault(CUresult code, const std::string& message);
     void check() const;  // throws the fault, or CUDA_ERROR_CONTEXT_IS_DESTROYED
 
@@ -92,8 +98,10 @@ class Context : public std::enable_shared_from_this<Context> {
     unsigned next_queue_ = 0;
 };
 
-// The calling thread's contexts. current_context() throws CUDA_ERROR_INVALID_CONTEXT if there is none, or its fault.
+// The calling thread's contexts. current_context() throws CUDA_ERROR_INVALID_CONTEXT if there is none, or its fault. Of
+// a part it is the whole, which has what is made there; streams are of stream_context().
 std::shared_ptr<Context> current_context();
+std::shared_ptr<Context> stream_context();
 std::vector<std::shared_ptr<Context>>& context_stack();
 
 // The stream of an argument; throws CUDA_ERROR_INVALID_HANDLE, or the fault of its context.

@@ -101,6 +101,7 @@ void Launch::run(Context& context) {
     const Busy busy(context.device);
     LaunchConfig here = config;
     here.parameters = parameters;
+    here.multiprocessors = context.limits.multiprocessors;
     look_at_textures();
     bool printed = false;
     const auto flush = [&] {

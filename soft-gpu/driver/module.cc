@@ -171,7 +171,8 @@ void drop_modules(Context& context) {
 
 std::shared_ptr<Context> context_here() {
     const auto& stack = context_stack();
-    return stack.empty() || !stack.back() ? Driver::get().device(0).primary : stack.back();
+    if (stack.empty() || !stack.back()) return Driver::get().device(0).primary;
+    return stack.back()->whole ? stack.back()->whole : stack.back();
 }
 
 std::shared_ptr<Kernel> kernel_of(CUkernel kernel) { return Driver::get().kernels.find(kernel); }
@@ -188,7 +189,8 @@ std::shared_ptr<Function> function_of(CUfunction function) {
 }
 CUfunction handle_of(const Function& function) { return Handles<CUfunction, Function>::handle_of(function); }
 
-std::shared_ptr<Function> function_in(Context& context, CUfunction handle) {
+std::shared_ptr<Function> function_in(Context& given, CUfunction handle) {
+    Context& context = given.whole ? *given.whole : given;
     auto function = Driver::get().functions.try_find(handle);
     if (!function) return kernel_of(reinterpret_cast<CUkernel>(handle))->in(context.shared_from_this());
     const Module& module = function->module;

@@ -49,6 +49,10 @@ struct Room {  // a block's memory, reused for the next block
     }
 };
 
+unsigned multiprocessors_of(const Grid& g) {
+    return static_cast<unsigned>(g.config.multiprocessors ? g.config.multiprocessors : g.code->limits.multiprocessors);
+}
+
 std::uint64_t special_value(const Special& s, const Grid& g, const Block& b, unsigned warp, unsigned thread) {
     const auto* n = g.config.block;
     const unsigned lane = thread % lane_count;
@@ -68,7 +72,7 @@ std::uint64_t special_value(const Special& s, const Grid& g, const Block& b, uns
         case Special::laneid: return lane;
         case Special::warpid: return warp;
         case Special::nwarpid: return 64;
-        case Special::smid: return b.linear % static_cast<unsigned>(g.code->limits.multiprocessors);
+        case Special::smid: return b.linear % multiprocessors_of(g);
         case Special::nsmid: return static_cast<unsigned>(g.code->limits.multiprocessors);
         case Special::gridid: return g.id;
         case Special::lanemask_eq: return 1u << lane;

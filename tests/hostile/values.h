@@ -255,6 +255,22 @@ template <> struct Value<ext::Shape> {
         return s;
     }
 };
+template <> struct Value<ext::Split> {
+    static ext::Split make(Generator& g) {
+        return {0, static_cast<unsigned>(g.random.below(4)), static_cast<unsigned>(g.random.below(2)),
+                static_cast<unsigned>(g.random.below(3))};
+    }
+};
+template <> struct Value<ext::Parts> {
+    static ext::Parts make(Generator& g) {
+        ext::Parts parts{};
+        parts.of = Value<ext::Split>::make(g);
+        if (parts.of.groups == 0) return parts;
+        parts.count = static_cast<unsigned>(g.random.below(2));
+        parts.which[0] = g.random.chance(20) ? ext::Parts::rest : 0;
+        return parts;
+    }
+};
 template <> struct Value<ext::TensorMap> {
     static ext::TensorMap make(Generator& g) {
         ext::TensorMap t{};

@@ -52,7 +52,7 @@ Range* make_and_add_range(std::size_t bytes) {
 
 void record(std::uintptr_t address, std::size_t bytes, unsigned flags, Range* range) {
     std::lock_guard lock(state().mutex);
-    state().allocations.add({address, bytes, flags, current_context(), range, {}, 0});
+    state().allocations.add({address, bytes, flags, owner_of(current_context()), range, {}, 0});
 }
 
 // 0: it must stay in the region.
@@ -65,8 +65,9 @@ std::uintptr_t allocate(std::size_t bytes, unsigned flags) {
     }
     Chunk* chunk = nullptr;
     std::uintptr_t at = 0;
+    const CUcontext owner = owner_of(current_context());
     for (const auto& c : chunks())
-        if (c->range->context == current_context() && (at = c->take(bytes))) {
+        if (c->range->context == owner && (at = c->take(bytes))) {
             chunk = c.get();
             break;
         }

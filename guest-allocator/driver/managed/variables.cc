@@ -12,6 +12,7 @@
 #include "base/os/maps.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/device_window.h"
+#include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed.h"
@@ -61,7 +62,7 @@ CUresult adopt(CUdeviceptr address, std::size_t bytes, std::uint64_t code) noexc
             const std::uintptr_t last = range ? std::min(end, range->begin) : end;
             if (!is_reserved(at, last)) return not_available(address);
             take_faults();
-            auto made = std::make_unique<Range>(at, last - at, current_context());
+            auto made = std::make_unique<Range>(at, last - at, owner_of(current_context()));
             made->of_variables = made->shared = true;
             if (!map_host_side(*made)) return CUDA_ERROR_OUT_OF_MEMORY;
             range = made.get();
@@ -74,7 +75,7 @@ CUresult adopt(CUdeviceptr address, std::size_t bytes, std::uint64_t code) noexc
         range->add_part(address, address + bytes);
         at = range->end;
     }
-    s.allocations.add({address, bytes, CU_MEM_ATTACH_GLOBAL, current_context(), first, {}, code});
+    s.allocations.add({address, bytes, CU_MEM_ATTACH_GLOBAL, owner_of(current_context()), first, {}, code});
     s.epochs.add_unnamed();  // kernels that use it may have been launched before
     s.gates.end_fast_path();
     return CUDA_SUCCESS;

@@ -24,6 +24,7 @@ inline constexpr Refusal shared{"memory or events that are shared with other pro
                                 "end the program's processes that share it, and free it"};
 inline constexpr Refusal user_objects{"an object that graphs keep for the program (cudaUserObjectCreate)",
                                       "destroy the graphs that keep it"};
+inline constexpr Refusal green{"a part of the GPU's multiprocessors (cuGreenCtxCreate)", "end it (cuGreenCtxDestroy)"};
 inline constexpr Refusal drawn{"a generator of cuRAND that has drawn numbers on the host's side",
                                "destroy the generator, or draw numbers in kernels"};
 }  // namespace refusal
@@ -73,6 +74,7 @@ inline constexpr Line lines[] = {
 
     // ---- contexts
     {made, {cuDevicePrimaryCtxRetain, create_context}},
+    {refused(refusal::green), {create_green}},
     {ends, {cuCtxDestroy_v2, cuDevicePrimaryCtxReset_v2}},
     {sets(), {cuCtxSetFlags, cuCtxSetCacheConfig}},
     {sets({0}), {cuDevicePrimaryCtxSetFlags_v2, cuCtxSetLimit}},

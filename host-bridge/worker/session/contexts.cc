@@ -79,7 +79,9 @@ CUresult Contexts::end(const Living& l) {
         extents_.unregister_all(driver_);
         home_ = nullptr;
     }
-    const CUresult r = l.made ? driver_.cuCtxDestroy_v2(l.context) : driver_.cuDevicePrimaryCtxReset_v2(l.primary_of);
+    const CUresult r = l.green  ? driver_.cuGreenCtxDestroy(l.green)
+                       : l.made ? driver_.cuCtxDestroy_v2(l.context)
+                                : driver_.cuDevicePrimaryCtxReset_v2(l.primary_of);
     if (current_ == l.context) {
         driver_.cuCtxSetCurrent(nullptr);
         current_ = nullptr;

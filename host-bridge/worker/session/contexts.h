@@ -23,7 +23,9 @@ class Contexts {
     struct Living {
         CUcontext context;
         CUdevice primary_of;
-        bool made;  // by cuCtxCreate; it may still be the client's primary one
+        bool made;                   // by cuCtxCreate; it may still be the client's primary one
+        CUgreenCtx green = nullptr;  // it is the context of this one, and
+        CUcontext whole = nullptr;   // a part of this one, which has all that is made in it but its streams
     };
     struct Ending : Living {
         std::vector<CUstream> streams;  // its streams, which may still have work
@@ -70,6 +72,12 @@ class Contexts {
     CUresult retain(CUcontext& context, CUdevice device);
 
     const std::vector<Living>& living() const { return living_; }
+    // Whose the memory, the code and the events are that are made now.
+    CUcontext owner() const {
+        const Living* const its = find(current_);
+        return its && its->whole ? its->whole : current_;
+    }
+    const Living* part_of(CUcontext whole) const { return find(&Living::whole, whole); }
     const Living* primary(CUdevice device) const { return find(&Living::primary_of, device); }
     const Living* find(CUcontext context) const { return find(&Living::context, context); }
     // The context of one of the client's streams; null for a default stream.

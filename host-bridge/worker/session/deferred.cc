@@ -103,7 +103,7 @@ void Deferred::context_gone(CUcontext context) {
 
 CUresult Deferred::allocate(CUdeviceptr& address, std::size_t bytes) {
     if (CUresult lost = fences_.lasting_error(); lost != CUDA_SUCCESS) return lost;  // recycled memory is lost, too
-    const CUcontext context = contexts_.current();
+    const CUcontext context = contexts_.owner();
     const auto recycled = std::ranges::find_if(entries_, [&](const Entry& e) {
         return e.what == What::memory && e.bytes && e.bytes == bytes && e.context == context;
     });
@@ -121,7 +121,7 @@ CUresult Deferred::allocate(CUdeviceptr& address, std::size_t bytes) {
 CUresult Deferred::free(CUdeviceptr address) {
     constexpr std::size_t most = 64;
     constexpr std::uint64_t most_bytes = 256 << 20;  // of all blocks
-    const CUcontext context = contexts_.current();
+    const CUcontext context = contexts_.owner();
     std::uint64_t kept = 0;
     for (const Entry& e : entries_)
         if (e.what == What::memory) kept += e.bytes;
@@ -150,7 +150,7 @@ CUresult Deferred::release(std::uint64_t offset, std::uint64_t bytes) {
 
 // Memory that this client has not opened is refused at once: the deferred close would report its error at another call.
 CUresult Deferred::close(CUdeviceptr opened) {
-    return addresses_.close(opened) ? defer({What::opened, opened, 0, contexts_.current()}) : CUDA_ERROR_INVALID_VALUE;
+    return addresses_.close(opened) ? defer({What::opened, opened, 0, contexts_.owner()}) : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace barcuda

@@ -48,9 +48,9 @@ class Deferred {
     CUresult free(CUdeviceptr address);
     CUresult close(CUdeviceptr opened);                           // memory of another process
     CUresult release(std::uint64_t offset, std::uint64_t bytes);  // an extent
-    CUresult unload(CUmodule module) { return defer({What::module, raw(module), 0, contexts_.current()}); }
-    CUresult unload(CUlibrary library) { return defer({What::library, raw(library), 0, contexts_.current()}); }
-    CUresult destroy(CUmemoryPool pool) { return defer({What::pool, raw(pool), 0, contexts_.current()}); }
+    CUresult unload(CUmodule module) { return defer({What::module, raw(module), 0, contexts_.owner()}); }
+    CUresult unload(CUlibrary library) { return defer({What::library, raw(library), 0, contexts_.owner()}); }
+    CUresult destroy(CUmemoryPool pool) { return defer({What::pool, raw(pool), 0, contexts_.owner()}); }
 
     void note_freed();  // memory of a pool was freed, in a stream's order
 

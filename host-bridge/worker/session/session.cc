@@ -151,6 +151,8 @@ void Session::forget_address(CUdeviceptr freed) {
 // What is registered in a context would end with it while other contexts' work uses it. Then the driver keeps the
 // context until all work is done.
 CUresult Session::end(const Contexts::Living& l) {
+    while (const Contexts::Living* const part = contexts_.part_of(l.context))
+        if (const CUresult r = end(Contexts::Living(*part)); r != CUDA_SUCCESS) return r;
     const std::uint64_t id = handles_.name(l.context);
     const auto parts = handles_.within(id);
     const bool now = !contexts_.is_needed(l.context) || deferred_.check_idle();

@@ -180,7 +180,10 @@ class Session {
   private:
     bool may_have_one_more(bool takes_device_memory);
     // The id of the context with which an object of this type ends; 0: none.
-    template <class T> std::uint64_t place() { return lives_in_a_context<T> ? handles_.name(contexts_.current()) : 0; }
+    template <class T> std::uint64_t place() {
+        if constexpr (!lives_in_a_context<T>) return 0;
+        else return handles_.name(std::is_same_v<T, CUstream> ? contexts_.current() : contexts_.owner());
+    }
 
     const Driver& driver_;
     Extents& extents_;

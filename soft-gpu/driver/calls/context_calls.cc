@@ -115,7 +115,7 @@ CUresult cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, uns
 CUresult cuCtxDestroy_v2(CUcontext ctx) {
     return api([&] {
         const auto context = Driver::get().contexts.find(ctx);
-        require(!context->primary, CUDA_ERROR_INVALID_CONTEXT);
+        require(!context->primary && !context->whole, CUDA_ERROR_INVALID_CONTEXT);
         {
             std::lock_guard lock(contexts_mutex());
             if (!context->alive()) fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);
@@ -214,7 +214,7 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int* version) {
 
 CUresult cuCtxSynchronize() {
     return api([] {
-        const auto context = current_context();
+        const auto context = stream_context();
         if (context->capturing_anywhere()) fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         context->synchronize();
         context->check();

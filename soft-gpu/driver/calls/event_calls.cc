@@ -39,7 +39,7 @@ namespace {
 
 // `post` puts the record into the stream.
 template <class Post> void record(const std::shared_ptr<Event>& event, const Context& context, const Post& post) {
-    require(event->context.get() == &context, CUDA_ERROR_INVALID_HANDLE);
+    require(event->context.get() == &context.owner(), CUDA_ERROR_INVALID_HANDLE);
     auto operation = std::make_shared<EventRecord>();
     operation->event = event;
     auto fresh = operation->record = std::make_shared<Event::Record>();
@@ -56,7 +56,7 @@ void record(CUevent handle, CUstream stream_handle, unsigned flags) {
     require((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) == 0);
     const auto stream = stream_of(stream_handle);
     const auto event = Driver::get().events.find(handle);
-    require(event->context.get() == &stream->context(), CUDA_ERROR_INVALID_HANDLE);
+    require(event->context.get() == &stream->context().owner(), CUDA_ERROR_INVALID_HANDLE);
     if (!(flags & CU_EVENT_RECORD_EXTERNAL) && record_in_capture(*stream, *event)) return;
     record(event, stream->context(),
            [&](auto operation) { return stream->context().post(*stream, std::move(operation)); });

@@ -18,7 +18,7 @@ namespace {
 
 void create(CUstream* made, unsigned flags, int priority) {
     require(made && (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) == 0);
-    *made = Driver::get().streams.add(current_context()->add_stream(flags, std::clamp(priority, -5, 0)));
+    *made = Driver::get().streams.add(stream_context()->add_stream(flags, std::clamp(priority, -5, 0)));
 }
 
 }  // namespace
@@ -117,10 +117,17 @@ CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
         *pctx = stream_of(hStream)->context().handle();
     });
 }
-
 CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreenCtx) {
-    if (pGreenCtx) *pGreenCtx = nullptr;  // not implemented
-    return cuStreamGetCtx(hStream, pCtx);
+    return api([&] {
+        require(pCtx);
+        const Context& its = stream_of(hStream)->context();
+        *pCtx = its.whole ? its.whole->handle() : its.handle();
+        if (pGreenCtx) *pGreenCtx = its.whole ? reinterpret_cast<CUgreenCtx>(its.handle()) : nullptr;
+    });
+}
+CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx* phCtx) {
+    CUcontext whole;
+    return cuStreamGetCtx_v2(hStream, &whole, phCtx);
 }
 
 CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t, unsigned int flags) {

@@ -152,7 +152,7 @@ std::unique_ptr<Range> make_range(std::size_t bytes) noexcept {
     for (int attempts = 0; attempts < 2; ++attempts) {
         const std::uintptr_t at = addresses().take(bytes);
         if (!at) break;
-        auto range = std::make_unique<Range>(at, bytes, current_context());
+        auto range = std::make_unique<Range>(at, bytes, owner_of(current_context()));
         range->untouched = true;
         // The region's pages first: to unmap device memory again may wait for the device.
         if (!map_host_side(*range)) {
