@@ -23,7 +23,7 @@ VERSION := $(shell cat VERSION)
 sanitize := $(if $(SANITIZE),-fsanitize=$(SANITIZE))
 sanitize += $(if $(findstring undefined,$(SANITIZE)),-fno-sanitize=enum -fno-sanitize-recover=all)
 quiet := -Wno-maybe-uninitialized $(if $(findstring thread,$(SANITIZE)),-Wno-tsan)  # of what the sanitizers put in
-cppflags := -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DBARCUDA_VERSION='"$(VERSION)"' -DSPDLOG_FMT_EXTERNAL $(if $(SANITIZE),-DBARCUDA_SANITIZED)
+cppflags := -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DCUDA_ENABLE_DEPRECATED -DBARCUDA_VERSION='"$(VERSION)"' -DSPDLOG_FMT_EXTERNAL $(if $(SANITIZE),-DBARCUDA_SANITIZED)
 # GCC says by these names what clang says by __has_feature.
 cppflags += $(if $(clang),$(foreach s,address thread,$(if $(findstring $(s),$(SANITIZE)),-D__SANITIZE_$(shell echo $(s) | tr a-z A-Z)__)))
 # A unit test names file and line itself, and a hundred programs with symbols take a gigabyte. CXXFLAGS=-g gives them symbols, for a debugger.

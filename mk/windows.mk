@@ -13,7 +13,7 @@ windows_compile = $(if $(findstring ccache,$(CXX)),ccache) $(windows_cxx)
 W := $(B)/windows
 dlls := $(lib)/barcuda-windows
 # Attributes that only ELF has are ignored.
-windows_flags := -std=c++20 -O2 -Wall -Wextra -Werror -Wno-attributes -Wno-format -D_GNU_SOURCE -D__USE_MINGW_ANSI_STDIO=1 -D_WIN32_WINNT=0x0a00 \
+windows_flags := -std=c++20 -O2 -Wall -Wextra -Werror -Wno-attributes -Wno-format -D_GNU_SOURCE -DCUDA_ENABLE_DEPRECATED -D__USE_MINGW_ANSI_STDIO=1 -D_WIN32_WINNT=0x0a00 \
     -DBARCUDA_VERSION='"$(VERSION)"' -Iguest-windows -I. \
     -isystem guest-windows/include -include guest-windows/include/glibc.h -isystem $(CUDA_HOME)/include
 define windows_compiled

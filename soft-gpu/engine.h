@@ -69,6 +69,7 @@ struct GlobalInfo {
     std::uintptr_t address = 0;
     std::size_t size = 0;  // bytes
     bool constant = false, managed = false;
+    bool reference = false;  // of a texture or a surface: 8 bytes for the handle of an object
 };
 
 struct Limits {

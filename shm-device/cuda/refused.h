@@ -14,7 +14,7 @@
     X("a guest has no display of the host's GPU", "copy through CUDA's memory",                                      \
       "cuGraphics* cudaGraphics* cudaGL* cudaEGL* cudaVDPAU* cudaEventCreateFromEGLSync")                            \
     X("texture and surface references are gone since CUDA 12", "use texture and surface objects",                    \
-      "cuTexRef* cuSurfRef* cuModuleGetTexRef cuModuleGetSurfRef cuParamSetTexRef cudaBind* cudaUnbindTexture "      \
+      "cudaBind* cudaUnbindTexture "                                                                                 \
       "cudaGetTexture* cudaGetSurfaceReference __cudaRegisterTexture __cudaRegisterSurface")                         \
     X("it is deprecated since CUDA 11.3 (CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH is 0)",                  \
       "launch on each device by cuLaunchCooperativeKernel",                                                          \

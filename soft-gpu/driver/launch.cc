@@ -76,6 +76,7 @@ std::shared_ptr<Launch> make_launch(std::shared_ptr<Function> function, const CU
         launch->attributes.push_back(attribute);
     }
     launch->module = function->module.shared_from_this();
+    make_references(*launch->module);
     launch->config = {.grid = {config.gridDimX, config.gridDimY, config.gridDimZ},
                       .block = {config.blockDimX, config.blockDimY, config.blockDimZ},
                       .dynamic_shared_bytes = config.sharedMemBytes,

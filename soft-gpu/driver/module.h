@@ -102,6 +102,9 @@ std::shared_ptr<Function> function_in(Context& context, CUfunction function);
 // The calling thread's context; without one, the first device's primary one.
 std::shared_ptr<Context> context_here();
 
+// Its references have the textures that the program has set by now (texture_reference_calls.cc).
+void make_references(const Module& module);
+
 // What a launch needs beyond its shape. Throws what cuLaunchKernel returns for a shape that cannot run.
 void check_shape(const Function& function, const LaunchConfig& config);
 

@@ -127,7 +127,8 @@ void Code::allocate(Memory& memory, Space which, const Program* shared) {
         if (!own(v)) continue;
         const auto address = reinterpret_cast<std::uintptr_t>(memory.base + *offset++);
         symbols_[std::string(v.name)] = {Symbol::address, address, nullptr};
-        globals_.push_back({std::string(v.name), address, v.bytes, which == Space::constant, v.managed});
+        globals_.push_back(
+            {std::string(v.name), address, v.bytes, which == Space::constant, v.managed, v.type == Type::ref});
     }
 }
 

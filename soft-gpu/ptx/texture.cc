@@ -5,6 +5,10 @@
 
 #include <cuda.h>
 
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
 #include "soft-gpu/ptx/coder.h"
 #include "soft-gpu/ptx/texture_lanes.h"
 
@@ -28,9 +32,10 @@ enum class Outside : std::uint8_t { trap, clamp, zero };
 // Packed into Instr::imm. The lists hold four texels' slots, then layer, x, y, z, then the level or the derivatives.
 struct TextureCall {
     Lookup lookup;
-    std::uint8_t coordinates, layered, integer;  // integer: .s32 coordinates
-    std::uint8_t channel;                        // of a gather
-    std::uint8_t bytes, width;                   // surfaces: bytes of an element, elements
+    std::uint8_t coordinates, layered;
+    std::uint8_t integer : 1, named : 7;  // .s32 coordinates; the handle is where a reference has it
+    std::uint8_t channel;                 // of a gather
+    std::uint8_t bytes, width;            // surfaces: bytes of an element, elements
     Outside outside;
 };
 static_assert(sizeof(TextureCall) == sizeof(std::int64_t));
@@ -44,6 +49,16 @@ const TextureObject& object(const Warp& w, std::uint64_t handle, int lane, bool 
                     lane};
     (void)w;
     return *found;
+}
+
+// Of each lane: from its register, or the one that a reference has now.
+const std::uint64_t* handles_of(Warp& w, const Instr& in, const TextureCall& call, std::uint64_t (&room)[lane_count]) {
+    const auto* const values = w.at<std::uint64_t>(in.a);
+    if (!call.named) return values;
+    std::uint64_t handle = 0;
+    std::memcpy(&handle, reinterpret_cast<const void*>(values[0]), sizeof handle);
+    std::fill_n(room, std::size(room), handle);
+    return room;
 }
 
 // All lanes use one texture, as in most warps. Its coordinates may be the registers that it fills.
@@ -67,7 +82,8 @@ bool all_at_once(Warp& w, const TextureCall& call, const std::uint64_t* handles,
 Step texture(Warp& w, const Instr& in, Mask mask) {
     const auto call = __builtin_bit_cast(TextureCall, in.imm);
     const Slot* const slots = w.frame->function->lists.data() + in.target;
-    const auto* handles = w.at<std::uint64_t>(in.a);
+    std::uint64_t room[lane_count];
+    const std::uint64_t* const handles = handles_of(w, in, call, room);
     const auto real = [&](unsigned k, int lane) { return w.at<float>(slots[k])[lane]; };
     const TextureObject* known = nullptr;  // usually that of the previous lane
     if (all_at_once(w, call, handles, slots, mask)) return Step::go;
@@ -107,7 +123,8 @@ Step texture(Warp& w, const Instr& in, Mask mask) {
 template <bool load> Step surface(Warp& w, const Instr& in, Mask mask) {
     const auto call = __builtin_bit_cast(TextureCall, in.imm);
     const Slot* const slots = w.frame->function->lists.data() + in.target;
-    const auto* handles = w.at<std::uint64_t>(in.a);
+    std::uint64_t room[lane_count];
+    const std::uint64_t* const handles = handles_of(w, in, call, room);
     const unsigned bytes = call.bytes * call.width, reg = std::max<unsigned>(call.bytes, 2);
     for (Mask m = mask; m != 0; m &= m - 1) {
         const int i = __builtin_ctz(m);
@@ -144,11 +161,19 @@ const Geometry& take_geometry(Coder& c) {
     c.refuse();
 }
 
-// [handle, {coordinates}]: fills slots 4.. and returns the handle
-Slot take_place(Coder& c, const ast::Operand& o, const Geometry& g, Type type, std::vector<Slot>& slots) {
-    if (!o.address || o.kind != ast::Operand::list || o.items.size() != 2)
-        c.refuse();  // a sampler beside the texture, or a texture by name
-    if (o.items[0].kind != ast::Operand::reg) c.refuse("a texture or surface reference: use an object");
+// [handle or name, {coordinates}]: fills slots 4.. and returns the handle, or where a reference has it
+Slot take_place(Coder& c, const ast::Operand& o, const Geometry& g, Type type, std::vector<Slot>& slots,
+                TextureCall& call) {
+    if (!o.address || o.kind != ast::Operand::list || o.items.size() != 2) c.refuse();  // a sampler beside the texture
+    std::uint64_t reference = 0;
+    if (o.items[0].kind == ast::Operand::name) {
+        const Symbol symbol = c.symbols().find(o.items[0].name_text);
+        if (symbol.kind != Symbol::address) c.refuse("the symbol '" + std::string(o.items[0].name_text) + "'");
+        reference = symbol.value;
+        call.named = 1;
+    } else if (o.items[0].kind != ast::Operand::reg) {
+        c.refuse();
+    }
     const auto& given = o.items[1];
     std::vector<ast::Operand> coordinates =
         given.kind == ast::Operand::list ? given.items : std::vector<ast::Operand>{given};
@@ -158,7 +183,7 @@ Slot take_place(Coder& c, const ast::Operand& o, const Geometry& g, Type type, s
     if (g.layered) slots.back() = c.read(coordinates[at++], Type::u32);
     for (unsigned k = 0; k < 3; ++k)
         slots.push_back(k < g.coordinates ? c.read(coordinates[at++], type) : slots.front());
-    return c.read(o.items[0], Type::b64);
+    return call.named ? c.constant(reference, 8) : c.read(o.items[0], Type::b64);
 }
 
 void decode_texture(Coder& c) {
@@ -188,10 +213,10 @@ void decode_texture(Coder& c) {
     if (bytes_of(to) != 4 || (type != Type::f32 && type != Type::s32) || c.operand(0).items.size() != 4) c.refuse();
     call.coordinates = static_cast<std::uint8_t>(g.coordinates);
     call.layered = g.layered;
-    call.integer = type == Type::s32;
+    call.integer = type == Type::s32 ? 1 : 0;
     std::vector<Slot> slots;
     for (const auto& item : c.operand(0).items) slots.push_back(c.write(item, to));
-    const Slot handle = take_place(c, c.operand(1), g, type, slots);
+    const Slot handle = take_place(c, c.operand(1), g, type, slots, call);
     if (call.lookup == Lookup::level) slots.push_back(c.read(c.operand(2), type));
     if (call.lookup == Lookup::grad) {
         for (std::size_t side : {2u, 3u}) {
@@ -227,7 +252,7 @@ void decode_surface(Coder& c) {
     std::vector<Slot> slots;
     for (const auto& item : items) slots.push_back(load ? c.write(item, type) : c.read(item, type));
     while (slots.size() < 4) slots.push_back(slots[0]);
-    const Slot handle = take_place(c, c.operand(load ? 1 : 0), g, Type::s32, slots);
+    const Slot handle = take_place(c, c.operand(load ? 1 : 0), g, Type::s32, slots, call);
     auto& in = c.emit(load ? surface<true> : surface<false>, nowhere, handle);
     in.imm = __builtin_bit_cast(std::int64_t, call);
     in.target = c.list(slots);

@@ -25,6 +25,8 @@ inline constexpr Refusal shared{"memory or events that are shared with other pro
 inline constexpr Refusal user_objects{"an object that graphs keep for the program (cudaUserObjectCreate)",
                                       "destroy the graphs that keep it"};
 inline constexpr Refusal green{"a part of the GPU's multiprocessors (cuGreenCtxCreate)", "end it (cuGreenCtxDestroy)"};
+inline constexpr Refusal references{"a texture or surface reference (cuModuleGetTexRef)",
+                                    "let the program use texture objects, or unload its code"};
 inline constexpr Refusal drawn{"a generator of cuRAND that has drawn numbers on the host's side",
                                "destroy the generator, or draw numbers in kernels"};
 }  // namespace refusal
@@ -111,7 +113,15 @@ inline constexpr Line lines[] = {
     {made,
      {cuArrayCreate_v2, cuArray3DCreate_v2, cuMipmappedArrayCreate, cuArrayGetPlane, cuMipmappedArrayGetLevel,
       cuSurfObjectCreate, cuTexObjectCreate, cuTexObjectGetResourceDesc, cuSurfObjectGetResourceDesc}},
-    {ends, {cuArrayDestroy, cuMipmappedArrayDestroy, cuTexObjectDestroy, cuSurfObjectDestroy}},
+    {ends, {cuArrayDestroy, cuMipmappedArrayDestroy, cuTexObjectDestroy, cuSurfObjectDestroy, cuTexRefDestroy}},
+    {refused(refusal::references), {cuModuleGetTexRef, cuModuleGetSurfRef, cuTexRefCreate}},
+    {made, {cuTexRefGetArray, cuTexRefGetMipmappedArray, cuSurfRefGetArray}},
+    {sets({0}),
+     {cuTexRefSetArray, cuTexRefSetMipmappedArray, cuTexRefSetAddress2D_v3, cuTexRefSetFormat, cuTexRefSetFilterMode,
+      cuTexRefSetMipmapFilterMode, cuTexRefSetMipmapLevelBias, cuTexRefSetMipmapLevelClamp, cuTexRefSetMaxAnisotropy,
+      cuTexRefSetFlags, cuSurfRefSetArray, set_border_color}},
+    {sets({1}), {cuTexRefSetAddress_v2}},
+    {sets({0, 1}), {cuTexRefSetAddressMode}},
 
     // ---- streams, events
     {made, {cuStreamCreateWithPriority, cuEventCreate, cuStreamEndCapture, capture_info}},

@@ -41,13 +41,15 @@ BARCUDA_HANDLE(cublasHandle_t, 16);
 BARCUDA_HANDLE(curandGenerator_t, 17);
 BARCUDA_HANDLE(CUuserObject, 18);
 BARCUDA_HANDLE(CUgraphConditionalHandle, 19);
+BARCUDA_HANDLE(CUtexref, 20);
+BARCUDA_HANDLE(CUsurfref, 21);
 #undef BARCUDA_HANDLE
 
 // Types that end with the context in which they were made: the driver may then use the same address for another object.
 template <class T> inline constexpr bool lives_in_a_context =
     std::is_same_v<T, CUmodule> || std::is_same_v<T, CUfunction> || std::is_same_v<T, CUstream> ||
     std::is_same_v<T, CUevent> || std::is_same_v<T, CUarray> || std::is_same_v<T, CUmipmappedArray> ||
-    std::is_same_v<T, CUlinkState>;
+    std::is_same_v<T, CUlinkState> || std::is_same_v<T, CUtexref> || std::is_same_v<T, CUsurfref>;
 
 // Types for which a driver takes device memory by itself.
 template <class T> inline constexpr bool takes_device_memory =

@@ -100,7 +100,7 @@ std::shared_ptr<Function> function_named(const Module& module, const char* name)
 void global_named(const Module& module, const char* name, CUdeviceptr* address, std::size_t* size) {
     require(name && (address || size));
     const auto found = module.globals.find(std::string_view(name));
-    require(found != module.globals.end(), CUDA_ERROR_NOT_FOUND);
+    require(found != module.globals.end() && !found->second.reference, CUDA_ERROR_NOT_FOUND);
     if (address) *address = found->second.address;
     if (size) *size = found->second.size;
 }
