@@ -3,7 +3,6 @@
 // libraries. The compiler compares the types: <cuda.h> declares each symbol, <cudaTypedefs.h> gives the type that each
 // name has since each version. What the table might lack is found in the headers' text.
 #define __CUDA_API_VERSION_INTERNAL  // every symbol, under its own name
-#define CUDA_ENABLE_DEPRECATED
 #include <cuda.h>
 #include <cudaProfiler.h>
 #include <cudaProfilerTypedefs.h>

@@ -72,6 +72,11 @@ CUresult no_image(CUlinkState, void** image, std::size_t* bytes) {
     *bytes = sizeof text;
     return CUDA_SUCCESS;
 }
+CUresult a_kernel_node(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* its) {
+    look_at("cuGraphKernelNodeGetParams", node);
+    look_at("cuGraphKernelNodeGetParams", &its->func);
+    return CUDA_SUCCESS;
+}
 CUresult open_memory(CUdeviceptr* address, CUipcMemHandle, unsigned) {
     *address = World::current().memory;
     return CUDA_SUCCESS;
@@ -108,6 +113,7 @@ Driver driver() {
     d.cuFuncGetName = a_name<CUfunction>;
     d.cuKernelGetName = a_name<CUkernel>;
     d.cuLinkComplete = no_image;
+    d.cuGraphKernelNodeGetParams_v2 = a_kernel_node;
     d.cuIpcOpenMemHandle_v2 = open_memory;
     d.cuGraphKernelNodeGetParams_v2 = kernel_of_node;
     d.cuCtxSetCurrent = set_current;
