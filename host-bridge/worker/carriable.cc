@@ -78,6 +78,13 @@ bool has_mapping_without_access(Session& session) {
     });
 }
 
+bool has_numbers(Births& births) {
+    return std::ranges::any_of(births.needed(), [](const Birth& birth) {
+        return std::ranges::any_of(birth.made,
+                                   [](const Birth::Made& m) { return m.thing.sort == Thing::Sort::number; });
+    });
+}
+
 std::vector<Hindrance> in_code(Session& session) {
     std::set<std::string> all;
     const std::vector<Birth> births = session.births().needed();
@@ -133,6 +140,9 @@ std::vector<Hindrance> hindrances(Session& session) {
     if (has_mapping_without_access(session))
         all.push_back({"memory that is mapped (cuMemMap), and that the GPU may not read and write",
                        "give access to it (cuMemSetAccess), or unmap it"});
+    if (births.number_ended() && has_numbers(births))
+        all.push_back({"a texture or a surface beside others that have ended: it may not get its number again",
+                       "destroy it; what is made before any has ended is carried"});
     if (std::string array = unreadable_array(session); !array.empty())
         all.push_back({std::move(array), "free it; other arrays, and textures of linear memory, are carried"});
     return all.empty() ? in_code(session) : all;

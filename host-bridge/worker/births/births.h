@@ -81,8 +81,11 @@ class Births {
     void makes_memory(std::uint64_t address, bool of_code);
     void named(std::uint64_t id, std::uint64_t whole);
     void ends(const Thing& thing) {
+        number_ended_ |= thing.sort == Thing::Sort::number;
         if (on_) note_.ends.push_back(thing);
     }
+    // Whether a texture or a surface has ended: which numbers later ones get is the driver's business.
+    bool number_ended() const { return number_ended_; }
     void joins(std::uint64_t id, std::uint64_t whole);
     void loads(std::string_view image);
     // Of the capture that the command is a part of, the driver's number; 0: none.
@@ -165,6 +168,7 @@ class Births {
     void give_up(const char* why);
 
     bool on_ = false, replays_ = false;
+    bool number_ended_ = false;
     const char* lost_ = nullptr;
     std::function<bool(std::uint64_t)> lives_;
     CodeStore* code_ = nullptr;
