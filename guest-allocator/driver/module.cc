@@ -326,7 +326,10 @@ CU cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
     return CUDA_SUCCESS;
 }
 
+// NVIDIA's driver (580.159) crashes at an attribute below the first.
+static bool is_attribute(CUfunction_attribute a) { return a >= 0 && a < CU_FUNC_ATTRIBUTE_MAX; }
 CU cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+    if (!is_attribute(attribute)) return CUDA_ERROR_INVALID_VALUE;
     CUresult unknown;
     const bool limit = attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value >= 0;
     const FunctionFacts* f = limit ? facts(function, unknown) : nullptr;
@@ -341,6 +344,7 @@ CU cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int v
     return r;
 }
 CU cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
+    if (!is_attribute(attribute)) return CUDA_ERROR_INVALID_VALUE;
     // What is set for a kernel applies to its functions in all contexts of the device, except those with a limit of
     // their own. Known if there is one context.
     CUresult unknown;

@@ -56,11 +56,11 @@ CUresult link_log(CUlinkState state, unsigned errors, char* text, std::size_t ro
 #define BARCUDA_MODULE_ROWS(X)                                                                          \
     X(cuModuleGetFunction,                                  inner_call, plain, part<1>, use, text)      \
     X(cuModuleGetFunctionCount,                             call,       asks,  out, use)                \
-    X(cuModuleGetGlobal_v2,                                 inner_call, plain, maybe, maybe, use, text) \
+    X(cuModuleGetGlobal_v2,                                 inner_call, hosted, maybe, maybe, use, text) \
     X(cuLibraryGetKernel,                                   inner_call, plain, part<1>, use, text)      \
     X(cuLibraryGetKernelCount,                              call,       asks,  out, use)                \
     X(cuLibraryGetModule,                                   call,       may_load, part<1>, use)         \
-    X(cuLibraryGetGlobal,                                   inner_call, may_load, maybe, maybe, use, text)      \
+    X(cuLibraryGetGlobal,                                   inner_call, hosted|may_load, maybe, maybe, use, text) \
     X(cuKernelGetFunction,                                  inner_call, may_load, part<1>, use)         \
     X(cuKernelGetLibrary,                                   call,       plain, give, use)               \
     X(cuKernelGetAttribute,                                 call,       asks,  out, in, use, in)        \

@@ -7,9 +7,11 @@ namespace barcuda::ext {
 namespace {
 // Whether the client has freed the memory there, though the driver still has it.
 bool is_freed(CUdeviceptr address) {
+    if (!session().deferred().pending()) return false;
     CUdeviceptr begin = 0;
-    return session().deferred().pending() &&
-           driver().cuMemGetAddressRange_v2(&begin, nullptr, address) == CUDA_SUCCESS && session().is_retired(begin);
+    std::size_t bytes = 0;
+    return session().addresses().went_with_its_code(address, 1) ||
+           (driver().cuMemGetAddressRange_v2(&begin, &bytes, address) == CUDA_SUCCESS && session().is_retired(begin));
 }
 }  // namespace
 
@@ -47,6 +49,15 @@ CUresult release(std::uint64_t offset, std::uint64_t bytes) { return session().d
 }  // namespace barcuda::ext
 
 namespace barcuda::body {
+// Where no memory begins, NVIDIA's driver (580.159) crashes if the caller does not want the size.
+BODY(cuMemGetAddressRange_v2)(CUdeviceptr* begin, std::size_t* bytes, CUdeviceptr address) {
+    CUdeviceptr its_begin = 0;
+    std::size_t its_bytes = 0;
+    const CUresult r = driver().cuMemGetAddressRange_v2(&its_begin, &its_bytes, address);
+    if (begin) *begin = its_begin;
+    if (bytes) *bytes = its_bytes;
+    return r;
+}
 BODY(cuMemAlloc_v2)(CUdeviceptr* address, std::size_t bytes) { return session().deferred().allocate(*address, bytes); }
 namespace {
 CUresult given(CUresult r, const CUdeviceptr* address, std::size_t bytes, CUstream stream) {

@@ -139,6 +139,27 @@ CUresult kernel_name(CUkernel k, char* name, std::size_t room) {
 }  // namespace barcuda::ext
 
 namespace barcuda::body {
+namespace {
+// Of a variable the worker notes where it lies, whatever the client wants to know.
+template <class Code, class Ask>
+CUresult variable(CUdeviceptr* address, std::size_t* bytes, Code code, const char* name, Ask ask) {
+    if (!ask) return CUDA_ERROR_NOT_SUPPORTED;
+    CUdeviceptr its_address = 0;
+    std::size_t its_bytes = 0;
+    const CUresult r = ask(&its_address, &its_bytes, code, name);
+    if (r != CUDA_SUCCESS) return r;
+    session().addresses().note_variable(its_address, its_bytes, reinterpret_cast<std::uint64_t>(code));
+    if (address) *address = its_address;
+    if (bytes) *bytes = its_bytes;
+    return CUDA_SUCCESS;
+}
+}  // namespace
+BODY(cuModuleGetGlobal_v2)(CUdeviceptr* address, std::size_t* bytes, CUmodule module, const char* name) {
+    return variable(address, bytes, module, name, driver().cuModuleGetGlobal_v2);
+}
+BODY(cuLibraryGetGlobal)(CUdeviceptr* address, std::size_t* bytes, CUlibrary library, const char* name) {
+    return variable(address, bytes, library, name, driver().cuLibraryGetGlobal);
+}
 BODY(cuModuleUnload)(CUmodule module) { return session().deferred().unload(module); }
 BODY(cuLibraryUnload)(CUlibrary library) { return session().deferred().unload(library); }
 

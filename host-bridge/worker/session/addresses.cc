@@ -32,7 +32,7 @@ Verdict Addresses::reachable(CUdeviceptr address, std::uint64_t bytes) {
                    driver_.error_name(known_to_driver), type, start, size);
         return bad_value;
     }
-    if (is_retired(start)) return bad_value;
+    if (is_retired(start) || went_with_its_code(address, bytes)) return bad_value;
     reachable_[start] = size;
     return fine;
 }
@@ -64,7 +64,8 @@ Verdict Addresses::reachable_rows(CUdeviceptr address, std::uint64_t pitch, std:
 
 void Addresses::note_shared(CUdeviceptr address) {
     CUdeviceptr base = 0;
-    if (driver_.cuMemGetAddressRange_v2(&base, nullptr, address) == CUDA_SUCCESS) allocations_.erase(base);
+    std::size_t bytes = 0;
+    if (driver_.cuMemGetAddressRange_v2(&base, &bytes, address) == CUDA_SUCCESS) allocations_.erase(base);
 }
 
 bool Addresses::close(CUdeviceptr address) {

@@ -34,6 +34,7 @@ class Addresses {
     void context_gone(CUcontext context) {
         std::erase_if(allocations_, [&](const auto& known) { return known.second.context == context; });
         promised_.clear();
+        variables_.clear();  // at most, too little is refused
         forget();
     }
 
@@ -73,6 +74,27 @@ class Addresses {
         if (const auto at = retired_.find(address); at != retired_.end()) retired_.erase(at);
     }
 
+    // ---- variables of loaded code: they go with it
+    void note_variable(CUdeviceptr address, std::uint64_t bytes, std::uint64_t code) {
+        variables_[address] = {bytes, code, false};
+    }
+    // The client has unloaded the code, and the driver may still have it.
+    void retire_variables(std::uint64_t code) {
+        for (auto& [address, variable] : variables_) variable.retired |= variable.code == code;
+        forget();
+    }
+    void end_variables(std::uint64_t code) {
+        std::erase_if(variables_, [code](const auto& v) { return v.second.code == code; });
+    }
+    // Some of it is a variable of code that the client has unloaded.
+    bool went_with_its_code(CUdeviceptr address, std::uint64_t bytes) const {
+        auto at = variables_.upper_bound(address);
+        if (at != variables_.begin()) --at;
+        for (; at != variables_.end() && (at->first <= address || at->first - address < bytes); ++at)
+            if (at->second.retired && (at->first > address || address - at->first < at->second.bytes)) return true;
+        return false;
+    }
+
     // ---- shared with other processes
     void note_shared(CUdeviceptr address);  // it must not be recycled after it is freed
     void note_opened(CUdeviceptr address) { ++opened_[address]; }
@@ -84,6 +106,10 @@ class Addresses {
         CUgraph graph;
         CUstream capturing;  // not null: valid while this stream captures the graph
     };
+    struct Variable {
+        std::uint64_t bytes, code;  // code: the driver's handle
+        bool retired;
+    };
     bool promised(CUdeviceptr address, std::uint64_t bytes) const;
 
     const Driver& driver_;
@@ -92,6 +118,7 @@ class Addresses {
     std::map<CUdeviceptr, Promise> promised_;
     std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported
     std::unordered_map<CUdeviceptr, Allocation> allocations_;
+    std::map<CUdeviceptr, Variable> variables_;
     std::multiset<CUdeviceptr> retired_;      // memory of another process as often as it was closed
     std::map<CUdeviceptr, unsigned> opened_;  // memory of another process, and how often it was opened
 };

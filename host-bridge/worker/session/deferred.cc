@@ -38,7 +38,10 @@ CUresult Deferred::release(const Entry& e) {
     }
     contexts_.switch_to(e.context);
     addresses_.forget();
-    if (e.what == What::module || e.what == What::library) launches_.forget();
+    if (e.is_code()) {
+        launches_.forget();
+        addresses_.end_variables(e.name);
+    }
     switch (e.what) {
         case What::module: return driver_.cuModuleUnload(reinterpret_cast<CUmodule>(e.name));
         case What::library: return driver_.cuLibraryUnload(reinterpret_cast<CUlibrary>(e.name));
@@ -50,6 +53,7 @@ CUresult Deferred::release(const Entry& e) {
 
 void Deferred::keep(const Entry& e) {
     if (e.is_address()) addresses_.retire(e.name);
+    if (e.is_code()) addresses_.retire_variables(e.name);
     entries_.push_back(e);
 }
 
@@ -95,6 +99,7 @@ void Deferred::context_gone(CUcontext context) {
     std::erase_if(entries_, [&](const Entry& e) {
         if (e.context != context || !(e.is_address() || e.what == What::module)) return false;
         if (e.is_address()) addresses_.end_retirement(e.name);
+        else addresses_.end_variables(e.name);
         return true;
     });
     for (Entry& e : entries_)  // libraries and pools outlive a context

@@ -73,6 +73,7 @@ class Deferred {
         std::uint64_t bytes;  // of an extent; for memory that may be recycled, as requested
         CUcontext context;    // null: belongs to no context
         bool is_address() const { return what == What::memory || what == What::opened; }
+        bool is_code() const { return what == What::module || what == What::library; }
     };
     template <class T> static std::uint64_t raw(T* handle) { return reinterpret_cast<std::uint64_t>(handle); }
     CUresult defer(const Entry& entry);

@@ -41,6 +41,7 @@ Driver driver() {
         told->freed.push_back(p);
         return CUDA_SUCCESS;
     };
+    d.cuModuleUnload = [](CUmodule) { return CUDA_SUCCESS; };
     d.cuStreamQuery = [](CUstream) {
         if (told->faulty && told->faulty == told->current) return CUDA_ERROR_ILLEGAL_ADDRESS;
         const bool here = !told->busy_in || told->busy_in == told->current;
@@ -279,6 +280,24 @@ TEST_F(IdleTest, WhoAsksForAnAddressOfFreedMemoryFindsNone) {
     session.deferred().free(p);
     session.begin_command(static_cast<std::uint32_t>(Op::pointer_attribute));
     EXPECT_EQ(all.freed, std::vector{p});
+}
+TEST_F(IdleTest, AVariableGoesWithItsCodeThoughTheDriverStillHasIt) {
+    constexpr CUdeviceptr at = 0x7f0000000000;
+    constexpr std::uint64_t code = 0x700, other = 0x800;
+    Addresses& addresses = session.addresses();
+    addresses.note_variable(at, 16, code);
+    addresses.note_variable(at + 64, 16, other);
+    EXPECT_FALSE(addresses.went_with_its_code(at, 1));
+    busy();
+    EXPECT_EQ(CUDA_SUCCESS, session.deferred().unload(reinterpret_cast<CUmodule>(code)));
+    EXPECT_TRUE(addresses.went_with_its_code(at, 1));
+    EXPECT_TRUE(addresses.went_with_its_code(at + 15, 1));
+    EXPECT_TRUE(addresses.went_with_its_code(at - 8, 9)) << "it ends in the variable";
+    EXPECT_FALSE(addresses.went_with_its_code(at - 8, 8));
+    EXPECT_FALSE(addresses.went_with_its_code(at + 16, 64)) << "the other code is there";
+    all.busy = false;
+    EXPECT_TRUE(session.deferred().reap());
+    EXPECT_FALSE(addresses.went_with_its_code(at, 1)) << "now the driver knows";
 }
 TEST_F(IdleTest, ADriverIsWaitedForOnceWhereAPoolsMemoryWasFreed) {
     {
