@@ -64,7 +64,7 @@ class Witness {
         if (verdict.ok() && width != 0 && height != 0) births_.uses_memory(address);
         return verdict;
     }
-    bool is_retired(CUdeviceptr address) const { return session_.is_retired(address); }
+    bool is_freed(CUdeviceptr address) const { return session_.is_freed(address); }
     void forget_address(CUdeviceptr freed) {
         session_.forget_address(freed);
         births_.ends({Thing::Sort::memory, freed});

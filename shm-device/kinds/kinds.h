@@ -373,7 +373,7 @@ struct freed {  // device memory that is gone when the call has succeeded
     template <class T, std::size_t I> struct As : in::As<T, I> {
         static constexpr Life life = Life::drops;
         static constexpr bool frees = true;
-        Verdict check(auto&, auto& host) { return host.is_retired(this->value) ? bad_value : fine; }  // twice
+        Verdict check(auto&, auto& host) { return host.is_freed(this->value) ? bad_value : fine; }  // twice
         void publish(Writer&, auto&, auto& host) { host.forget_address(this->value); }
     };
 };

@@ -11,7 +11,8 @@ bool is_freed(CUdeviceptr address) {
     CUdeviceptr begin = 0;
     std::size_t bytes = 0;
     return session().addresses().went_with_its_code(address, 1) ||
-           (driver().cuMemGetAddressRange_v2(&begin, &bytes, address) == CUDA_SUCCESS && session().is_retired(begin));
+           (driver().cuMemGetAddressRange_v2(&begin, &bytes, address) == CUDA_SUCCESS &&
+            session().addresses().is_retired(begin));
 }
 }  // namespace
 
@@ -49,6 +50,11 @@ CUresult release(std::uint64_t offset, std::uint64_t bytes) { return session().d
 }  // namespace barcuda::ext
 
 namespace barcuda::body {
+BODY(cuMemAllocPitch_v2)(CUdeviceptr* address, std::size_t* pitch, std::size_t width, std::size_t height, unsigned of) {
+    const CUresult r = driver().cuMemAllocPitch_v2(address, pitch, width, height, of);
+    if (r == CUDA_SUCCESS) session().addresses().given_again(*address);
+    return r;
+}
 // Where no memory begins, NVIDIA's driver (580.159) crashes if the caller does not want the size.
 BODY(cuMemGetAddressRange_v2)(CUdeviceptr* begin, std::size_t* bytes, CUdeviceptr address) {
     CUdeviceptr its_begin = 0;
@@ -61,7 +67,9 @@ BODY(cuMemGetAddressRange_v2)(CUdeviceptr* begin, std::size_t* bytes, CUdevicept
 BODY(cuMemAlloc_v2)(CUdeviceptr* address, std::size_t bytes) { return session().deferred().allocate(*address, bytes); }
 namespace {
 CUresult given(CUresult r, const CUdeviceptr* address, std::size_t bytes, CUstream stream) {
-    if (r == CUDA_SUCCESS) session().addresses().promise_in_capture(*address, bytes, stream);
+    if (r != CUDA_SUCCESS) return r;
+    session().addresses().given_again(*address);
+    session().addresses().promise_in_capture(*address, bytes, stream);
     return r;
 }
 }  // namespace
@@ -74,7 +82,9 @@ BODY(cuMemAllocFromPoolAsync)(CUdeviceptr* address, std::size_t bytes, CUmemoryP
 BODY(cuMemFree_v2)(CUdeviceptr address) { return session().deferred().free(address); }
 BODY(cuMemFreeAsync)(CUdeviceptr address, CUstream stream) {
     session().deferred().note_freed();
-    return driver().cuMemFreeAsync(address, stream);
+    const CUresult r = driver().cuMemFreeAsync(address, stream);
+    if (r == CUDA_SUCCESS && !session().streams().capturing(stream)) session().addresses().freed_in_order(address);
+    return r;
 }
 
 BODY(cuMemPoolDestroy)(CUmemoryPool pool) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "host-bridge/worker/session/extents.h"
 #include "host-bridge/worker/session/streams.h"
@@ -41,6 +42,7 @@ class Addresses {
     // ---- promised to a graph
     void promise(CUdeviceptr address, std::uint64_t bytes, CUgraph graph) {
         promised_[address] = {bytes, graph, nullptr};
+        given_again(address);
     }
     bool is_a_graphs(CUdeviceptr address) const { return promised_.contains(address); }
     // To the graph that the stream is capturing, if any.
@@ -58,7 +60,10 @@ class Addresses {
         std::uint64_t bytes = 0;  // as the client requested
         CUcontext context = nullptr;
     };
-    void allocated(CUdeviceptr address, const Allocation& allocation) { allocations_[address] = allocation; }
+    void allocated(CUdeviceptr address, const Allocation& allocation) {
+        allocations_[address] = allocation;
+        given_again(address);
+    }
     Allocation allocation(CUdeviceptr address) const {  // 0 bytes: none, or one that other processes may see
         const auto known = allocations_.find(address);
         return known == allocations_.end() ? Allocation{} : known->second;
@@ -73,6 +78,13 @@ class Addresses {
     void end_retirement(CUdeviceptr address) {  // the driver has freed it, or the client has got it again
         if (const auto at = retired_.find(address); at != retired_.end()) retired_.erase(at);
     }
+
+    // ---- freed in a stream's order, since the GPU was last idle. While that free waits, NVIDIA's driver (580.159) takes a
+    // second one of memory of cuMemAlloc, and crashes later
+    void freed_in_order(CUdeviceptr address) { in_order_.insert(address); }
+    bool is_freed_in_order(CUdeviceptr address) const { return in_order_.contains(address); }
+    void given_again(CUdeviceptr address) { in_order_.erase(address); }
+    void all_freed() { in_order_.clear(); }
 
     // ---- variables of loaded code: they go with it
     void note_variable(CUdeviceptr address, std::uint64_t bytes, std::uint64_t code) {
@@ -119,6 +131,7 @@ class Addresses {
     std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported
     std::unordered_map<CUdeviceptr, Allocation> allocations_;
     std::map<CUdeviceptr, Variable> variables_;
+    std::unordered_set<CUdeviceptr> in_order_;
     std::multiset<CUdeviceptr> retired_;      // memory of another process as often as it was closed
     std::map<CUdeviceptr, unsigned> opened_;  // memory of another process, and how often it was opened
 };

@@ -24,7 +24,10 @@ bool Deferred::check_idle() {
         for (CUstream s : ending->streams) ask(s);
     }
     worked_ = !all;
-    if (all) in_flight_.all_done();
+    if (all) {
+        in_flight_.all_done();
+        addresses_.all_freed();
+    }
     return all;
 }
 

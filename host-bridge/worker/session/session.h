@@ -91,7 +91,10 @@ class Session {
     Verdict reachable_rows(CUdeviceptr address, std::uint64_t pitch, std::uint64_t width, std::uint64_t height) {
         return addresses_.reachable_rows(address, pitch, width, height);
     }
-    bool is_retired(CUdeviceptr address) const { return addresses_.is_retired(address); }
+    // Whether the client has freed what begins there: a driver may take a second free for a first one.
+    bool is_freed(CUdeviceptr address) const {
+        return addresses_.is_retired(address) || addresses_.is_freed_in_order(address);
+    }
     void forget_address(CUdeviceptr freed);
 
     // Textures and surfaces: kernels get their raw numbers.

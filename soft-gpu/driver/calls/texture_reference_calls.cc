@@ -170,11 +170,9 @@ CUresult cuParamSetTexRef(CUfunction hfunc, int, CUtexref hTexRef) {
 
 // ---- what it reads --------------------------------------------------------------------------------------------------
 
-CUresult cuTexRefSetArray(CUtexref hTexRef, CUarray hArray, unsigned int Flags) {
-    return with(hTexRef, [&](Reference& r) {
-        require(Flags == CU_TRSA_OVERRIDE_FORMAT);
-        r.bind(of_array(hArray));
-    });
+// Without CU_TRSA_OVERRIDE_FORMAT, which is documented as needed, an H100's driver does not refuse it.
+CUresult cuTexRefSetArray(CUtexref hTexRef, CUarray hArray, unsigned int) {
+    return with(hTexRef, [&](Reference& r) { r.bind(of_array(hArray)); });
 }
 CUresult cuTexRefSetMipmappedArray(CUtexref hTexRef, CUmipmappedArray hMipmappedArray, unsigned int Flags) {
     return with(hTexRef, [&](Reference& r) {

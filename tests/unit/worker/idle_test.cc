@@ -281,6 +281,24 @@ TEST_F(IdleTest, WhoAsksForAnAddressOfFreedMemoryFindsNone) {
     session.begin_command(static_cast<std::uint32_t>(Op::pointer_attribute));
     EXPECT_EQ(all.freed, std::vector{p});
 }
+TEST_F(IdleTest, WhatIsFreedInOrderIsNotFreedAgainUntilItIsGivenAgain) {
+    const CUdeviceptr p = allocate(4096);
+    busy();
+    {
+        const SessionScope scope(session);
+        EXPECT_EQ(CUDA_SUCCESS, body::cuMemFreeAsync(p, nullptr));
+        EXPECT_TRUE(session.is_freed(p)) << "a driver may take a second free for a first one";
+        CUdeviceptr again = 0;
+        EXPECT_EQ(CUDA_SUCCESS, body::cuMemAllocAsync(&again, 4096, nullptr));
+        EXPECT_TRUE(session.is_freed(p)) << "that is other memory";
+        session.addresses().given_again(p);
+        EXPECT_FALSE(session.is_freed(p));
+        EXPECT_EQ(CUDA_SUCCESS, body::cuMemFreeAsync(p, nullptr));
+    }
+    all.busy = false;
+    session.deferred().check_idle();
+    EXPECT_FALSE(session.is_freed(p)) << "now the driver knows";
+}
 TEST_F(IdleTest, AVariableGoesWithItsCodeThoughTheDriverStillHasIt) {
     constexpr CUdeviceptr at = 0x7f0000000000;
     constexpr std::uint64_t code = 0x700, other = 0x800;
