@@ -83,7 +83,9 @@ BODY(cuMemFree_v2)(CUdeviceptr address) { return session().deferred().free(addre
 BODY(cuMemFreeAsync)(CUdeviceptr address, CUstream stream) {
     session().deferred().note_freed();
     const CUresult r = driver().cuMemFreeAsync(address, stream);
-    if (r == CUDA_SUCCESS && !session().streams().capturing(stream)) session().addresses().freed_in_order(address);
+    Addresses& addresses = session().addresses();  // (a graph's memory is there again at its next launch)
+    if (r == CUDA_SUCCESS && address && !addresses.is_a_graphs(address) && !session().streams().capturing(stream))
+        addresses.freed_in_order(address);
     return r;
 }
 
