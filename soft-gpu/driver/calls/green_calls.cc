@@ -107,7 +107,7 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc* phDesc, CUdevResource* res
                     CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
             all += resources[i].sm.smCount;
         }
-        *phDesc = descriptions().add(std::make_shared<Description>(first.device, all));
+        *phDesc = descriptions().add(std::make_shared<Description>(Description{first.device, all}));
     });
 }
 
