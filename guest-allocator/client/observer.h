@@ -27,7 +27,7 @@ class InContext {
     const bool changed_;
 };
 
-// The context that a stream's work is done in, whichever is current. Null: no such stream. (driver/stream.cc)
+// The context in which a stream's work runs. Null if there is no such stream. (driver/stream.cc)
 CUcontext context_of(CUstream stream) noexcept;
 // In a thread without a current context, CUDA takes a call that names a stream of the program's own: the stream's
 // context is current while this lives. Where there is none, `error` says why: a stream that is no more went with its

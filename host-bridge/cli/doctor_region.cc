@@ -75,7 +75,7 @@ bool has_bridge(const Region& region) {
         bad("a bridge: none serves this region", start);
         return false;
     }
-    constexpr int naps = 40;  // of 50 ms: a bridge's heart beats at least four times a second
+    constexpr int naps = 40;  // of 50 ms: a bridge's heartbeat changes at least four times a second
     const std::uint64_t beat = region.heartbeat();
     for (int i = 0; i < naps; ++i)
         if (region.heartbeat() != beat) return true;

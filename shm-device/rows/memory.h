@@ -35,7 +35,7 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
 #define BARCUDA_MEMORY_ROWS(X)                                                                        \
     X(cuMemGetInfo_v2,                                      inner_call, counts|tells_room|asks|current, out, out) \
     X(cuMemAllocPitch_v2,                                   call,       hosted|charges(2, 3)|current, out, out, in, in, in) \
-    X(cuMemGetAddressRange_v2,                              inner_call, hosted|counts|asks|current, maybe, maybe, in) \
+    X(cuMemGetAddressRange_v2,                              inner_call, counts|asks|current, maybe, maybe, in) \
     X(cuMemAllocAsync,                                      inner_call, hosted|charges(1)|graphs_allocate, out, in, use) \
     X(cuMemAllocFromPoolAsync,                              inner_call, hosted|charges(1)|graphs_allocate, out, in, use, use) \
     X(cuMemFreeAsync,                                       inner_post, work|hosted, freed, use)             \

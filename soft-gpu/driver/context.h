@@ -17,7 +17,7 @@ namespace barcuda::soft::driver {
 class Context : public std::enable_shared_from_this<Context> {
   public:
     Context(int device, unsigned flags, bool primary);
-    // A part of a primary context, with so many multiprocessors: it has streams of its own, and nothing else.
+    // A green context: a part of a primary context with `multiprocessors`. It owns only its streams.
     Context(std::shared_ptr<Context> whole, int multiprocessors);
 
     const std::uint64_t id;

@@ -84,7 +84,7 @@ class Paths {
     char path_[Door::path_room] = "";
 };
 
-// Other projects use such devices, too; and of a region whose bridge has left nobody has a use.
+// Other projects use such devices, too, and a region without a bridge is of no use.
 bool has_bridge(const os::View& view) {
     const auto& header = *reinterpret_cast<const barcuda_header*>(view.base);
     return view.bytes >= BARCUDA_MIN_SIZE && observe(header.magic) == BARCUDA_MAGIC && observe(header.bridge_pid) != 0;

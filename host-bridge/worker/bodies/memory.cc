@@ -9,9 +9,8 @@ namespace {
 bool is_freed(CUdeviceptr address) {
     if (!session().deferred().pending()) return false;
     CUdeviceptr begin = 0;
-    std::size_t bytes = 0;
     return session().addresses().went_with_its_code(address, 1) ||
-           (driver().cuMemGetAddressRange_v2(&begin, &bytes, address) == CUDA_SUCCESS &&
+           (driver().cuMemGetAddressRange_v2(&begin, nullptr, address) == CUDA_SUCCESS &&
             session().addresses().is_retired(begin));
 }
 }  // namespace
@@ -53,15 +52,6 @@ namespace barcuda::body {
 BODY(cuMemAllocPitch_v2)(CUdeviceptr* address, std::size_t* pitch, std::size_t width, std::size_t height, unsigned of) {
     const CUresult r = driver().cuMemAllocPitch_v2(address, pitch, width, height, of);
     if (r == CUDA_SUCCESS) session().addresses().given_again(*address);
-    return r;
-}
-// Where no memory begins, NVIDIA's driver (580.159) crashes if the caller does not want the size.
-BODY(cuMemGetAddressRange_v2)(CUdeviceptr* begin, std::size_t* bytes, CUdeviceptr address) {
-    CUdeviceptr its_begin = 0;
-    std::size_t its_bytes = 0;
-    const CUresult r = driver().cuMemGetAddressRange_v2(&its_begin, &its_bytes, address);
-    if (begin) *begin = its_begin;
-    if (bytes) *bytes = its_bytes;
     return r;
 }
 BODY(cuMemAlloc_v2)(CUdeviceptr* address, std::size_t bytes) { return session().deferred().allocate(*address, bytes); }

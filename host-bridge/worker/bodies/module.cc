@@ -68,7 +68,7 @@ CUresult image_part(std::size_t place, const void* bytes, std::size_t size) {
 CUresult image_begin(std::size_t bytes) {
     return session().code().begin(bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
-// Nobody waits for it: a piece that does not fit takes the image away, and the command that loads it finds none.
+// A posted command: a piece that does not fit discards the image, and the command that loads it reports that.
 CUresult image_piece(const void* bytes, std::size_t size) {
     session().code().add_piece(bytes, size);
     return CUDA_SUCCESS;

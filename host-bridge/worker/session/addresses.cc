@@ -64,8 +64,7 @@ Verdict Addresses::reachable_rows(CUdeviceptr address, std::uint64_t pitch, std:
 
 void Addresses::note_shared(CUdeviceptr address) {
     CUdeviceptr base = 0;
-    std::size_t bytes = 0;
-    if (driver_.cuMemGetAddressRange_v2(&base, &bytes, address) == CUDA_SUCCESS) allocations_.erase(base);
+    if (driver_.cuMemGetAddressRange_v2(&base, nullptr, address) == CUDA_SUCCESS) allocations_.erase(base);
 }
 
 bool Addresses::close(CUdeviceptr address) {

@@ -79,8 +79,8 @@ class Addresses {
         if (const auto at = retired_.find(address); at != retired_.end()) retired_.erase(at);
     }
 
-    // ---- freed in a stream's order, since the GPU was last idle. While that free waits, NVIDIA's driver (580.159)
-    // takes a second one of cuMemAlloc's memory, and crashes later
+    // ---- freed in a stream's order, since the GPU was last idle. While that free waited, NVIDIA's driver (580.159,
+    // H100) took a second one of cuMemAlloc's memory, and crashed in a later wait
     void freed_in_order(CUdeviceptr address) { in_order_.insert(address); }
     bool is_freed_in_order(CUdeviceptr address) const { return in_order_.contains(address); }
     void given_again(CUdeviceptr address) { in_order_.erase(address); }

@@ -20,7 +20,7 @@ bool Bounce::fits(std::size_t size, CUstream stream) const {
     if (size <= above || size > most || !extents_.lent_is_registered()) return false;
     // A stream of another context than the command's; events belong to one context.
     if (stream && contexts_.living().size() > 1 && contexts_.of(stream) != contexts_.current()) return false;
-    // That of this thread is in no list of the client's streams: nobody asks whether its work is done.
+    // The worker thread's own default stream is in no list of streams: Deferred does not ask whether it is idle.
     return stream != CU_STREAM_PER_THREAD && streams_.askable(stream);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// idle_thread.h: a thread that is there before its work, since to start one takes longer than to wake one.
+// idle_thread.h: a thread that is started before its work is known: waking a thread is faster than starting one.
 #pragma once
 #include <functional>
 #include <future>
@@ -10,7 +10,7 @@ namespace barcuda {
 
 class IdleThread {
   public:
-    // Throws std::system_error: there is no thread to be had.
+    // Throws std::system_error if no thread can be started.
     IdleThread() = default;
     ~IdleThread() {
         if (!begun_) work_.set_value({});
@@ -18,7 +18,7 @@ class IdleThread {
     }
     IdleThread(const IdleThread&) = delete;
 
-    // Once: what it does until that returns. Whoever destroys this waits for it.
+    // Gives the thread its work, once. The destructor waits until the work returns.
     void begin(std::function<void()> work) {
         begun_ = true;
         work_.set_value(std::move(work));

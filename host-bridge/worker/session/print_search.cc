@@ -33,7 +33,7 @@ PrintSearch::~PrintSearch() {
     searcher_.reset();
 }
 
-// Needs the lock. Throws std::system_error: there is no thread to be had.
+// The caller holds the lock. Throws std::system_error if no thread can be started.
 void PrintSearch::begin() {
     if (begun_) return;
     if (!searcher_) searcher_ = std::make_unique<IdleThread>();

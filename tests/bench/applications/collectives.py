@@ -160,7 +160,7 @@ def once(what, gpus, ranks, floats):
 
 
 def measured(what, gpus, ranks, size, quick, runs):
-    """Seconds for one, the median of so many runs, and how many parts of the result are wrong."""
+    """Seconds for one call (the median of `runs`), and the number of wrong parts of the result."""
     floats = size // FLOAT_BYTES // ranks * ranks
     for gpu in gpus:
         gpu.use()
