@@ -21,7 +21,7 @@ struct NextLaunch {
     std::size_t bytes = 0;  // of the parameters, as the program says
     std::vector<std::byte> parameters{};
 };
-Mutex mutex;  // for all of them: programs that launch so have one thread
+Mutex one_at_a_time;  // for all of them: programs that launch so have one thread
 IdTable<NextLaunch*> launches;
 
 // Looks the function up, and calls `set` with what is set for it. As natively, a wrong number changes nothing.
@@ -29,7 +29,7 @@ template <class Set> CUresult with(CUfunction function, Set set) {
     CUresult error = CUDA_SUCCESS;
     const FunctionFacts* const f = function ? facts(function, error) : nullptr;
     if (!f) return function ? error : CUDA_ERROR_INVALID_HANDLE;
-    std::lock_guard lock(mutex);
+    std::lock_guard lock(one_at_a_time);
     NextLaunch** const at = launches.of(real(function));
     if (!at) return CUDA_ERROR_INVALID_HANDLE;
     if (!*at) *at = new NextLaunch;  // functions end with their modules, and no id is used again
