@@ -4,7 +4,7 @@
 #
 #   make windows    installs the compiler and Wine where they are missing, and builds all of build/windows and build/lib/barcuda-windows
 #
-# Without it tests/windows is skipped, but for what takes seconds to build, and says so.
+# `make check` does the same; where they cannot be installed tests/windows is skipped, and says so.
 
 windows_packages := g++-mingw-w64-x86-64-posix wine64 wine googletest
 mingw := x86_64-w64-mingw32
@@ -29,11 +29,22 @@ windows_sources = $(filter-out $(own) $(absent_on_windows),$(1)) $(addprefix gue
 # What these do no process of Windows has: fork, signals, descriptors; a malloc of ours; NVTX's injection; a host's side.
 absent_on_windows := $(addprefix base/,fmt.cc listen.cc log.cc message.cc visitors.cc) \
     $(addprefix shm-device/doors/,bar_door.cc file_door.cc socket_door.cc stub_door.cc uio_door.cc) \
-    shm-device/region/host_region.cc shm-device/cuda/fat_binary_reader.cc \
+    shm-device/region/host_region.cc shm-device/rows/lives.cc shm-device/cuda/fat_binary_reader.cc \
     $(addprefix guest-allocator/heap/,copy_on_write.cc fork.cc malloc.cc mappings.cc next.cc other_allocators.cc small.cc) \
     $(addprefix guest-allocator/heap/registered/,exchange.cc loans.cc) guest-allocator/client/nvtx.cc \
     $(addprefix guest-allocator/driver/managed/mechanism/,access.cc backing.cc faults.cc masks.cc signals.cc system_calls.cc)
-objects_of = $(patsubst %.cc,$(W)/%.o,$(call windows_sources,$(1),$(2)))
+# Files of the folders that are compiled six at a time on Linux are so here, too (mk/archives.mk); by themselves those that Windows has.
+define windows_joined_source
+sources_windows/$(1) := $(2)
+$(W)/$(1).cc: $(W)/$(1).sources
+	@printf '#include "%s"\n' $(2) > $$@
+$(W)/$(1).o: $(W)/$(1).cc
+	$$(windows_compiled)
+endef
+windows_joined = $(if $(2),$(eval $(call windows_joined_source,$(1),$(wordlist 1,6,$(2))))$(W)/$(1).o $(call windows_joined,$(1)+,$(wordlist 7,999,$(2))))
+windows_objects = $(patsubst %.cc,$(W)/%.o,$(filter-out $(foreach folder,$(joined_folders),$(call joined_in,$(folder),$(1))),$(1))) \
+    $(foreach folder,$(joined_folders),$(call windows_joined,$(folder)/joined,$(call joined_in,$(folder),$(1))))
+objects_of = $(call windows_objects,$(call windows_sources,$(1),$(2)))
 windows_base := $(call objects_of,$(sources_base) $(sources_shm-device),include/% base/trace% base/os/% shm-device/%)
 windows_guest := $(call objects_of,$(sources_guest-heap) $(sources_guest-client),guest-allocator/heap/% guest-allocator/client/%)
 windows_driver := $(call objects_of,$(sources_guest-driver),guest-allocator/driver/%)
@@ -161,10 +172,13 @@ $(W)/units.exe: $(windows_units) $(W)/gtest_main.o $(W)/gtest.o $(W)/entries.o $
 	$(call making,LINK)
 	@$(windows_cxx) -static -s -o $@ $^ -Wl,--whole-archive $(W)/driver.a -Wl,--no-whole-archive $(windows_libraries)
 
-# What takes seconds to build is tested by `make check`, where the compiler is installed; the rest where `make windows` was.
+# Of `make check`. The rest of it is not held up where these packages cannot be had.
+windows-deps: deps
+	@$(MAKE) --no-print-directory installed packages='$(windows_packages)' || echo "  without them tests/windows is skipped"
+.PHONY: windows-deps
 windows_rows := $(W)/native/rows $(W)/native/types.o $(W)/rows.exe $(W)/tests/windows/types.o
 windows_tests := $(windows_programs) $(W)/units.exe
-tests: $(if $(and $(windows_cxx),$(toolkit)),$(if $(SANITIZE),,$(windows_rows)))
+tests: $(if $(and $(windows_cxx),$(toolkit)),$(if $(SANITIZE),,windows_built))
 windows: packages := $(windows_packages) $(unit_packages)
 windows: installed
 	@$(MAKE) --no-print-directory $(side_by_side) all windows_built

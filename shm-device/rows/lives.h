@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // lives.h: what a row leaves behind, from what its kinds say (`life` in kinds.h) and, where they cannot, its traits. A
-// row that crosses and says nothing of it does not compile; nor does one that makes device memory and does not say what
-// is charged for it. Included where all rows are instantiated, not by commands.h: that would instantiate each kind of
-// each row in every file.
+// row that crosses and says nothing of it does not compile (lives.cc); nor does one that makes device memory and does
+// not say what is charged for it. Included where all rows are instantiated, not by commands.h: that would instantiate
+// each kind of each row in every file.
 #pragma once
 #include "shm-device/rows/library_commands.h"
 
@@ -37,15 +37,5 @@ template <Op op> constexpr bool says_what_lasts = RowOf<op>::how == How::guest |
                                                   has(op, trait::work | trait::waits | trait::copies | trait::asks);
 template <Op op> constexpr bool asks_alone = !has(op, trait::asks) || !(ends<op> || lasts<op>);
 template <Op op> constexpr bool says_its_charge = !makes_memory<op> || charges(op) || has(op, trait::uncharged);
-
-#define X(name, ...)                                                                                                \
-    static_assert(says_what_lasts<Op::name>,                                                                        \
-                  "the row of " #name " does not say what it leaves behind: trait lasts, or asks if nothing");      \
-    static_assert(asks_alone<Op::name>, "the row of " #name " asks, and ends or changes an object");                \
-    static_assert(says_its_charge<Op::name>, "the row of " #name                                                    \
-                                             " makes device memory and does not say what is charged for it: trait " \
-                                             "charges(N), where parameter N is its size, or uncharged");
-BARCUDA_ROWS(X)
-#undef X
 
 }  // namespace barcuda
