@@ -37,7 +37,7 @@ demo: deps
 
 # TESTS=REGEX runs the tests with it in their names; JUNIT=FILE writes the results there as XML.
 check_options = --build $(B) $(if $(TESTS),--filter '$(TESTS)') $(if $(JUNIT),--junit '$(JUNIT)')
-check: deps
+check: deps windows-deps
 	@$(MAKE) --no-print-directory $(side_by_side) -k tests
 	@rm -rf $(B)/std-*
 	@tests/check $(check_options)

@@ -12,7 +12,7 @@ sudo = $(if $(filter 0,$(shell id -u)),,sudo )
 deps: installed toolkit
 # All that .ci/run needs, before parts of it run side by side.
 ci-deps: packages += $(clang_packages) clang-format clang-tidy cppcheck
-ci-deps: deps
+ci-deps: deps windows-deps
 installed:
 	@if [ -n "$(missing)" ]; then echo "  APT  $(missing)"; \
 	    said=$$(mktemp) && $(sudo)apt-get update -q > /dev/null && \
