@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "host-bridge/between/driver.h"
 
@@ -30,6 +31,15 @@ class InFlight {
 
     explicit InFlight(const Driver& driver) : driver_(driver) {}
 
+    // Which streams wait for it is asked now, and never later: in a capture NVIDIA's driver takes the question for a
+    // mistake of the program and ends the capture, and a capture may be the first work of a stream.
+    void stream_made(CUstream stream) {
+        auto its = std::make_shared<Given>();
+        unsigned flags = 0;
+        if (driver_.cuStreamGetFlags(stream, &flags) == CUDA_SUCCESS && !(flags & CU_STREAM_NON_BLOCKING))
+            driver_.cuStreamGetCtx(stream, &its->blocking_in);
+        streams_[reinterpret_cast<std::uintptr_t>(stream)] = std::move(its);
+    }
     void add(CUcontext context, CUstream stream) {
         Given& its = *of(context, stream);
         ++its.given;
@@ -86,10 +96,7 @@ class InFlight {
         auto& its = streams_[handle > 2 ? handle : reinterpret_cast<std::uintptr_t>(context)];
         if (its) return its;
         its = std::make_shared<Given>();
-        unsigned flags = 0;
         if (handle <= 2) its->default_of = context;
-        else if (driver_.cuStreamGetFlags(stream, &flags) == CUDA_SUCCESS && !(flags & CU_STREAM_NON_BLOCKING))
-            driver_.cuStreamGetCtx(stream, &its->blocking_in);
         return its;
     }
 

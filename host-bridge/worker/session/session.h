@@ -61,7 +61,10 @@ class Session {
     template <class T> Verdict room() {
         return may_have_one_more(takes_device_memory<T>) ? fine : Verdict{CUDA_ERROR_OUT_OF_MEMORY};
     }
-    template <class T> void keep(std::uint64_t id, T value) { handles_.keep(id, value, place<T>()); }
+    template <class T> void keep(std::uint64_t id, T value) {
+        handles_.keep(id, value, place<T>());
+        if constexpr (std::is_same_v<T, CUstream>) in_flight_.stream_made(value);
+    }
     template <class T> std::uint64_t name(T value, std::uint64_t whole = 0) {
         return handles_.name(value, whole, place<T>());
     }

@@ -21,6 +21,15 @@ void create(CUstream* made, unsigned flags, int priority) {
     *made = Driver::get().streams.add(stream_context()->add_stream(flags, std::clamp(priority, -5, 0)));
 }
 
+// The question which device or which flags a stream has ends its capture, whatever the mode (an H100 with 580.159 does
+// so; all other questions of that kind are harmless).
+std::shared_ptr<Stream> askable(CUstream handle) {
+    auto stream = stream_of(handle);
+    std::lock_guard lock(stream->context().order);
+    refuse_in_capture(*stream);
+    return stream;
+}
+
 }  // namespace
 }  // namespace barcuda::soft::driver
 
@@ -96,7 +105,7 @@ CUresult cuStreamGetPriority(CUstream hStream, int* priority) {
 CUresult cuStreamGetFlags(CUstream hStream, unsigned int* flags) {
     return api([&] {
         require(flags);
-        *flags = stream_of(hStream)->flags;
+        *flags = askable(hStream)->flags;
     });
 }
 CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
@@ -108,7 +117,7 @@ CUresult cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice* device) {
     return api([&] {
         require(device);
-        *device = stream_of(hStream)->context().device;
+        *device = askable(hStream)->context().device;
     });
 }
 CUresult cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {

@@ -234,6 +234,30 @@ TEST_F(SoftGraph, TheLegacyStreamIsNotToBeCapturedNorMixedWithOne) {
     OK(cuStreamDestroy(blocking));
 }
 
+// As an H100 answers: asked of another stream, or for what else a stream has, they do no harm.
+TEST_F(SoftGraph, AQuestionForTheFlagsOrTheDeviceOfAStreamEndsItsCapture) {
+    CUstream other;
+    CUgraph graph;
+    CUdevice device;
+    CUcontext its;
+    unsigned flags;
+    int priority;
+    OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    const auto ends = [&](auto ask) {
+        OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+        OK(cuStreamGetCtx(stream, &its));
+        OK(cuStreamGetPriority(stream, &priority));
+        OK(ask(other));
+        OK(cuMemsetD32Async(at, 1, 1, stream));
+        SAYS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, ask(stream));
+        SAYS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(stream, &graph));
+        OK(ask(stream));
+    };
+    ends([&](CUstream s) { return cuStreamGetFlags(s, &flags); });
+    ends([&](CUstream s) { return cuStreamGetDevice(s, &device); });
+    OK(cuStreamDestroy(other));
+}
+
 TEST_F(SoftGraph, CaptureInfoNamesTheGraphAndItsFrontier) {
     CUgraph graph, seen = nullptr;
     OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));

@@ -65,6 +65,7 @@ TEST(InFlight, OfAHandleWhoseStreamIsGoneIsTheDefaultStreams) {
 
 TEST(InFlight, OfStreamsThatTheDefaultOneWaitsForIsDoneWithIt) {
     InFlight work(driver);
+    for (CUstream stream : {one, waited_for}) work.stream_made(stream);
     work.add(context, waited_for);
     work.add(context, one);
     work.add(context, nullptr);
@@ -78,6 +79,28 @@ TEST(InFlight, OfStreamsThatTheDefaultOneWaitsForIsDoneWithIt) {
     work.add(context, waited_for);
     work.reached(before);  // later work follows: nothing is known about that stream
     EXPECT_EQ(work.count(), 3u);
+}
+
+// In a capture the driver takes a question about the stream for a mistake, and ends the capture.
+TEST(InFlight, AsksAboutAStreamWhenItIsMadeAndNotWhenItWorks) {
+    static unsigned asked;
+    asked = 0;
+    Driver counting = driver;
+    counting.cuStreamGetFlags = [](CUstream, unsigned* flags) {
+        *flags = CU_STREAM_DEFAULT;
+        ++asked;
+        return CUDA_SUCCESS;
+    };
+    InFlight work(counting);
+    work.stream_made(one);
+    EXPECT_EQ(asked, 1u);
+    work.add(context, one);
+    work.reached(work.mark(context, one));
+    work.add(context, two);
+    EXPECT_EQ(asked, 1u);
+    work.stream_gone(one);
+    work.stream_made(one);  // another one, of the same handle
+    EXPECT_EQ(asked, 2u);
 }
 
 TEST(InFlight, GoesOnWhenItsStreamIsDestroyed) {
