@@ -158,6 +158,7 @@ std::vector<std::byte> written(const Carried& carried) {
         births.put(rows.of(b.op));
         births.put(b.context);
         births.put(b.answer);
+        births.put(b.unloaded);
         births.put(b.code ? std::ranges::find(code, b.code) - code.begin() + 1 : 0);
         births.put_all(b.names);
         births.put(b.made.size());
@@ -227,11 +228,12 @@ Failure read(std::span<const std::byte> bytes, const FindCode& find, Carried& ca
             return fmt::format("an image of its code is missing ({:016x}, {} bytes)", hash, size);
     }
     Carried all;
-    all.births.resize(in.count(7 * sizeof(std::uint64_t)));
+    all.births.resize(in.count(8 * sizeof(std::uint64_t)));
     for (Birth& b : all.births) {
         const auto row = in.get<std::size_t>();
         in.get(b.context);
         in.get(b.answer);
+        in.get(b.unloaded);
         const auto image = in.get<std::size_t>();
         if (!in.ok() || row >= rows.size() || image > images.size()) return "it names a row or an image that it lacks";
         b.op = rows[row];

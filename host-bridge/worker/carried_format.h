@@ -23,7 +23,7 @@ namespace barcuda {
 
 struct CarriedHead {
     static constexpr std::uint64_t right_magic = 0x6c6576617274'7563;  // "cutravel"
-    static constexpr std::uint32_t right_format = 1;
+    static constexpr std::uint32_t right_format = 2;
     std::uint64_t magic = right_magic;
     std::uint32_t format = right_format;
     std::uint32_t packets = 0;          // BARCUDA_PACKETS: how values lie in commands

@@ -33,6 +33,7 @@ class Replay {
     Failure command(const Birth& birth) {
         if (birth.code)
             if (Failure failure = send_code(*birth.code)) return in(birth, failure.text());
+        if (birth.op == Op::load_module || birth.op == Op::load_library) unload_all_but(birth.unloaded);
         Writer reply(room_);
         const Verdict verdict = execute(birth, reply);
         if (verdict.lie) return in(birth, "it is malformed");
@@ -78,7 +79,16 @@ class Replay {
         }
     }
 
+    // Code that was unloaded stays until the driver released it then: between which loads, each of these says.
+    void unload_all_but(std::size_t last) {
+        session_.deferred().keep_unloaded(last);
+        if (!births_.captures()) session_.deferred().reap(true);
+        session_.deferred().keep_unloaded(all);
+    }
+
   private:
+    static constexpr std::size_t all = ~std::size_t{0};
+
     // The packet's first parameter: a function, or a stream.
     static std::uint64_t first_of(const Birth& birth) {
         std::uint64_t first = 0;
@@ -172,6 +182,7 @@ void wait_for_memory() {
 
 Failure replay(Session& session, const Carried& carried) {
     Replay replay(session);
+    session.deferred().keep_unloaded(~std::size_t{0});
     for (std::size_t i = 0; i < carried.births.size(); ++i) {
         const Birth& birth = carried.births[i];
         if (birth.op == Op::cuStreamBeginCapture_v2 || birth.op == Op::cuStreamBeginCaptureToGraph)
@@ -185,6 +196,7 @@ Failure replay(Session& session, const Carried& carried) {
         const std::uint64_t context = its == carried.state.handles.objects.end() ? 0 : its->context;
         if (Failure failure = replay.record(event, static_cast<std::uint32_t>(context))) return failure;
     }
+    session.deferred().keep_unloaded(0);
     session.deferred().reap(true);
     return replay.ids(carried.state);
 }

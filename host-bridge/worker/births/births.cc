@@ -56,6 +56,8 @@ void settle(Birth& birth) {
     }
 }
 constexpr bool loads_code(Op op) { return op == Op::load_module || op == Op::load_library || op == Op::link_add; }
+constexpr bool makes_code(Op op) { return op == Op::load_module || op == Op::load_library; }
+constexpr bool ends_code(Op op) { return op == Op::cuModuleUnload || op == Op::cuLibraryUnload; }
 
 void add_once(std::vector<std::uint64_t>& all, std::uint64_t one) {
     if (one != 0 && std::ranges::find(all, one) == all.end()) all.push_back(one);
@@ -72,8 +74,10 @@ std::string text_of(const Thing& thing) {
     }
 }
 
-void Births::record(std::function<bool(std::uint64_t)> lives, CodeStore& code, std::size_t most) {
+void Births::record(std::function<bool(std::uint64_t)> lives, std::function<std::size_t()> unloaded, CodeStore& code,
+                    std::size_t most) {
     lives_ = std::move(lives);
+    unloaded_ = std::move(unloaded);
     code_ = &code;
     most_ = most;
     on_ = true;
@@ -84,6 +88,8 @@ void Births::give_up(const char* why) {
     all_.clear();
     by_thing_.clear();
     set_.clear();
+    loads_.clear();
+    unloading_.clear();
     open_.clear();
     note_ = {};
     bytes_ = next_look_ = 0;
@@ -217,7 +223,9 @@ void Births::note(std::span<const std::byte> body, std::span<const std::byte> an
         for (const Thing& thing : note_.ends) add_once(command.ends, life_of(thing));
     if (rule.carry == Carry::ends && command.ends.empty()) return;  // of nothing that was recorded
 
-    if (rule.carry == Carry::ends && command.ends.size() == 1 && note_.capture == 0 && forget(command.ends.front()))
+    if (ends_code(op) && unloaded_() != 0) unloading_.push_back(command.ends.front());
+    else if (rule.carry == Carry::ends && command.ends.size() == 1 && note_.capture == 0 &&
+             forget(command.ends.front()))
         return;
 
     numbers_ = number;
@@ -239,6 +247,7 @@ void Births::note(std::span<const std::byte> body, std::span<const std::byte> an
     if (!command.makes.empty() || command.capture != 0)
         for (Number used : command.uses)
             for (; used != 0; used = all_.at(used).whole) all_.at(used).used = number;
+    if (makes_code(op) && !command.makes.empty()) come_behind_other_code(command);
     for (const Number life : command.ends) {
         Life& ended = all_.at(life);
         ended.ended = number;
@@ -248,6 +257,27 @@ void Births::note(std::span<const std::byte> body, std::span<const std::byte> an
     bytes_ += command.bytes();
     commands_.emplace(number, std::move(command));
     if (bytes_ > next_look_) sweep();
+}
+
+// Variables lie where those of the code that is there already leave room. So code comes again behind the code behind
+// which it came, also when that is gone by then; and before that is gone, if it was.
+void Births::come_behind_other_code(Command& command) {
+    while (!loads_.empty() && !lives(loads_.back())) loads_.pop_back();
+    forget_released_code();
+    command.birth.unloaded = static_cast<std::uint32_t>(unloading_.size());
+    std::vector<Number> others = unloading_;
+    if (!loads_.empty()) others.push_back(loads_.back());
+    for (const Number other : others) {
+        add_once(command.uses, other);
+        all_.at(other).alone = false;
+    }
+    loads_.push_back(command.makes.front());
+}
+
+// The driver releases in the order of the commands.
+void Births::forget_released_code() {
+    const std::size_t there = std::min(unloaded_(), unloading_.size());
+    unloading_.erase(unloading_.begin(), unloading_.end() - static_cast<std::ptrdiff_t>(there));
 }
 
 // What was made and ended, and nothing else, was never there: memory that a program allocates and frees in a loop.
@@ -323,6 +353,7 @@ Births::Needs Births::look() const {
     };
     for (const auto& [life, its] : all_)
         if (lives(life)) need(life);
+    for (const Number life : unloading_) need(life);  // the next load may use it
     for (const auto& [number, command] : commands_)
         if (command.changes_client || open_.contains(command.capture)) need(number);
     while (!to_do.empty()) {
@@ -343,6 +374,7 @@ Births::Needs Births::look() const {
 }
 
 void Births::sweep() {
+    forget_released_code();
     const Needs needs = look();
     std::erase_if(commands_, [&](const auto& each) { return !needs.commands.contains(each.first); });
     std::erase_if(all_, [&](const auto& each) { return !needs.lives.contains(each.first); });

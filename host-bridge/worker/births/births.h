@@ -55,6 +55,8 @@ struct Birth {
     };
     std::vector<Made> made;
     std::uint64_t answer = 0;  // a hash of what the client was told; 0: it was told nothing
+    // Of a load: of the code that the client had unloaded before, the driver had so much yet, the last.
+    std::uint32_t unloaded = 0;
     bool operator==(const Birth&) const = default;
 };
 
@@ -65,7 +67,9 @@ class Births {
     static constexpr std::size_t most_bytes = 64 << 20;
 
     // From now on, if the client has done nothing yet. `lives`: the id is that of an object.
-    void record(std::function<bool(std::uint64_t id)> lives, CodeStore& code, std::size_t most = most_bytes);
+    // `unloaded`: how much code there is that the client has unloaded, and the driver has yet.
+    void record(std::function<bool(std::uint64_t id)> lives, std::function<std::size_t()> unloaded, CodeStore& code,
+                std::size_t most = most_bytes);
     bool on() const { return on_; }
     // Why nothing is recorded any more; null: it is.
     const char* lost() const { return lost_; }
@@ -161,6 +165,8 @@ class Births {
     bool lives(Number life) const;
     void note(std::span<const std::byte> body, std::span<const std::byte> answer);
     void change(Number number, Command& command, const Rule& rule);
+    void come_behind_other_code(Command& command);
+    void forget_released_code();
     bool forget(Number life);
     void replace(Number number, const Command& command, Number changed, std::uint8_t same);
     Needs look() const;
@@ -171,6 +177,7 @@ class Births {
     bool number_ended_ = false;
     const char* lost_ = nullptr;
     std::function<bool(std::uint64_t)> lives_;
+    std::function<std::size_t()> unloaded_;
     CodeStore* code_ = nullptr;
     std::size_t most_ = most_bytes;
     Note note_;
@@ -179,6 +186,9 @@ class Births {
     std::unordered_map<Number, Life> all_;
     std::map<Thing, Number> by_thing_;                      // the last life of this name
     std::map<std::pair<Number, std::string>, Number> set_;  // what was set, and of whom -> the command
+    // Lives of modules and libraries, in their order: the ended ones are dropped late. And of those that the client has
+    // unloaded, in the order of that, which the driver has yet.
+    std::vector<Number> loads_, unloading_;
     std::map<std::uint64_t, std::uint64_t> open_;
     std::size_t bytes_ = 0, next_look_ = 0;
     std::vector<std::uint64_t> expected_;

@@ -61,8 +61,8 @@ void Deferred::keep(const Entry& e) {
 }
 
 CUresult Deferred::defer(const Entry& e) {
-    constexpr std::size_t most = 1 << 16;  // a guest may free while its GPU is never idle
-    if (check_idle()) {                    // in the order of the requests
+    constexpr std::size_t most = 1 << 16;                // a guest may free while its GPU is never idle
+    if (check_idle() && !(kept_ != 0 && e.is_code())) {  // in the order of the requests
         reap();
         return release(e);
     }
@@ -75,7 +75,12 @@ CUresult Deferred::defer(const Entry& e) {
 bool Deferred::reap(bool wait) {
     if (!pending() || !(wait || check_idle())) return false;
     const Contexts::Visit visit(contexts_);
+    std::size_t code = kept_ == 0 ? 0 : unloaded();
     for (const Entry& e : std::exchange(entries_, {})) {
+        if (e.is_code() && code != 0 && code-- <= kept_) {
+            entries_.push_back(e);
+            continue;
+        }
         if (e.is_address()) addresses_.end_retirement(e.name);
         if (CUresult r = release(e); r != CUDA_SUCCESS)
             fences_.post_failure(static_cast<std::uint32_t>(Op::cuMemFree_v2), r);
@@ -90,6 +95,10 @@ bool Deferred::reap(bool wait) {
         fences_.context_gone(ending.context);
     }
     return true;
+}
+
+std::size_t Deferred::unloaded() const {
+    return static_cast<std::size_t>(std::ranges::count_if(entries_, &Entry::is_code));
 }
 
 void Deferred::note_freed() {

@@ -52,6 +52,11 @@ class Deferred {
     CUresult unload(CUlibrary library) { return defer({What::library, raw(library), 0, contexts_.owner()}); }
     CUresult destroy(CUmemoryPool pool) { return defer({What::pool, raw(pool), 0, contexts_.owner()}); }
 
+    // How much code the client has unloaded that the driver has yet.
+    std::size_t unloaded() const;
+    // From now on as much of that, the last, is not released, whatever the GPU does.
+    void keep_unloaded(std::size_t last) { kept_ = last; }
+
     void note_freed();  // memory of a pool was freed, in a stream's order
 
     bool pending() const { return !entries_.empty() || !pools_freed_in_.empty() || contexts_.ending(); }
@@ -92,7 +97,8 @@ class Deferred {
     Launches& launches_;
     std::vector<Entry> entries_;  // in the order in which the client released them
     std::vector<CUcontext> pools_freed_in_;
-    bool worked_ = false;  // since the GPU was last idle
+    std::size_t kept_ = 0;  // of the code among them
+    bool worked_ = false;   // since the GPU was last idle
 };
 
 }  // namespace barcuda

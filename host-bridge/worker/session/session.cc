@@ -46,7 +46,7 @@ void Session::record_births(CodeStore& code) {
             CUuserObject object = nullptr;  // ends with its last reference, and keeps its id
             return handles_.contains(id) && (!handles_.find(id, object) || user_objects_.there(object));
         },
-        code);
+        [this] { return deferred_.unloaded(); }, code);
 }
 
 void Session::begin_command(std::uint32_t op) {

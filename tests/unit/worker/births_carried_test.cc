@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host-bridge/worker/memory_bytes.h"
@@ -267,6 +268,66 @@ TEST_F(BirthsCarried, AVariableThatTheProgramHasNeverNamed) {
         std::size_t bytes = 0;
         EXPECT_TRUE((c.call<cuModuleGetGlobal_v2>(&counter, &bytes, get<CUmodule>(0), "counter").ok()));
         EXPECT_EQ(c.read<unsigned>(counter), 13u) << "5, and twice 4 threads";
+    });
+}
+// Its variables lie behind those of what was loaded before.
+TEST_F(BirthsCarried, CodeThatWasLoadedBesideCodeThatIsGone) {
+    first([&](Client& c) {
+        CUmodule copies[4]{};
+        CUdeviceptr counter = 0, others[4]{};
+        std::size_t bytes = 0;
+        for (int i = 0; i < 4; ++i) {
+            copies[i] = c.module();
+            EXPECT_TRUE((c.call<cuModuleGetGlobal_v2>(&others[i], &bytes, copies[i], "counter").ok()));
+            EXPECT_NE(std::exchange(counter, others[i]), others[i]);
+        }
+        const CUfunction bump = c.function(copies[2], "bump");
+        EXPECT_EQ(CUDA_SUCCESS, c.run(bump, 0, 0));
+        c.wait();
+        for (int gone : {0, 3, 1}) EXPECT_TRUE((c.call<cuModuleUnload>(copies[gone]).ok()));
+        c.session().deferred().reap(true);
+        keep(0, copies[2]);
+        keep(1, bump);
+        keep(2, others[2]);
+    });
+    second([&](Client& c) {
+        EXPECT_EQ(CUDA_SUCCESS, c.run(get<CUfunction>(1), 0, 0));
+        EXPECT_EQ(c.read<unsigned>(get<CUdeviceptr>(2)), 13u) << "5, and twice 4 threads";
+        const CUmodule again = c.module();
+        EXPECT_NE(again, nullptr);
+        EXPECT_TRUE((c.call<cuModuleUnload>(get<CUmodule>(0)).ok()));
+    });
+}
+// The driver unloads when the GPU is idle.
+TEST_F(BirthsCarried, CodeThatWasLoadedWhileUnloadedCodeWasThereYet) {
+    first([&](Client& c) {
+        const CUdeviceptr word = c.memory(64);
+        const CUstream waits = c.stream(), other = c.stream();
+        c.fill(word, 0, 64);
+        c.wait();
+        std::size_t bytes = 0;
+        CUdeviceptr counter = 0, before = 0;
+        const CUmodule gone = c.module();
+        EXPECT_TRUE((c.call<cuModuleGetGlobal_v2>(&before, &bytes, gone, "counter").ok()));
+        EXPECT_TRUE((c.call<cuStreamWaitValue32_v2>(waits, word, 1u, unsigned{CU_STREAM_WAIT_VALUE_EQ}).ok()));
+        EXPECT_TRUE((c.call<cuModuleUnload>(gone).ok()));
+        EXPECT_EQ(c.session().deferred().unloaded(), 1u);
+        const CUmodule stays = c.module();
+        EXPECT_TRUE((c.call<cuModuleGetGlobal_v2>(&counter, &bytes, stays, "counter").ok()));
+        EXPECT_NE(counter, before);
+        EXPECT_TRUE((c.call<cuStreamWriteValue32_v2>(other, word, 1u, 0u).ok()));
+        c.wait();
+        c.session().deferred().reap(true);
+        EXPECT_EQ(c.session().deferred().unloaded(), 0u);
+        const CUfunction bump = c.function(stays, "bump");
+        EXPECT_EQ(CUDA_SUCCESS, c.run(bump, 0, 0));
+        keep(0, bump);
+        keep(1, counter);
+    });
+    second([&](Client& c) {
+        EXPECT_EQ(CUDA_SUCCESS, c.run(get<CUfunction>(0), 0, 0));
+        EXPECT_EQ(c.read<unsigned>(get<CUdeviceptr>(1)), 13u) << "5, and twice 4 threads";
+        EXPECT_EQ(c.session().deferred().unloaded(), 0u);
     });
 }
 TEST_F(BirthsCarried, LibrariesAndTheirKernels) {

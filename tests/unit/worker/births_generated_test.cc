@@ -387,10 +387,7 @@ bool may_come_before(Op op) {
            op != Op::release &&  // what was granted is not the worker's to know
            // The software GPU reserves where the process has nothing; a test's process, unlike a worker, has something
            // else there than the one before. And what is not mapped is refused.
-           op != Op::cuMemAddressReserve && op != Op::cuMemCreate &&
-           // It puts variables where their names lead, and those of a second copy of the code behind: they are not
-           // there again if the first copy, which is gone, was not loaded.
-           op != Op::cuModuleUnload && op != Op::cuLibraryUnload;
+           op != Op::cuMemAddressReserve && op != Op::cuMemCreate;
 }
 // And what it does afterwards, with the same answers in both workers. What new memory and new textures are named by is
 // the driver's business, and the copy does not know what was there once.
