@@ -17,8 +17,10 @@ struct SuspendRequest {
     std::uint32_t version = form;
     enum What : std::uint32_t {
         look,
-        begin,   // new programs wait from now on; then the command pauses all clients (pause_link.h)
-        freeze,  // the books stay as they are; the answer has a description, the region and the books
+        begin,  // new programs wait from now on; then the command pauses all clients (pause_link.h)
+        // The books stay as they are; the answer has a description, the region and the books. Or the step is `begun`
+        // yet: the worker of a client that has ended is ending, and the command asks again.
+        freeze,
         check,   // whether one client can be carried; the answer comes in its row
         carry,   // one client; the answer has pipes with its births, its code and its memory
         finish,  // the set is whole: the workers and the bridge end, and no client is told

@@ -70,12 +70,12 @@ void SuspendDesk::restore(Clock::time_point now) {
 }
 
 Failure SuspendDesk::freeze(std::vector<File>& files) {
-    std::int64_t running = -1, leaving = -1;
+    std::int64_t running = -1;
     clients_.each([&](const Client& client) {
         if (client.is_served() && !pauses_.is_held(client.slot())) running = client.slot();
-        if (client.worker && !client.is_served()) leaving = client.slot();
     });
-    if (leaving >= 0) return fmt::format("the worker of channel {} is ending: try again", leaving);
+    // What the client of such a worker had is given back when the worker has gone. The command asks again.
+    if (suspending_.step() == SuspendStep::begun && clients_.one_leaves()) return {};
     if (Failure failure = suspending_.freeze(running)) return failure;
     clients_.each([this](Client& client) {
         if (client.is_served()) {
@@ -161,7 +161,8 @@ std::vector<File> SuspendDesk::serve(const SuspendRequest& request, SuspendReply
         default: failure = "the bridge does not know this request";
     }
     suspending_.heard(now);
-    if (request.what != SuspendRequest::look)
+    const bool waits = request.what == SuspendRequest::freeze && !failure && !suspending_.frozen();
+    if (request.what != SuspendRequest::look && !waits)
         log::info("suspend: {}{} (user {}, pid {})", name_of(request.what),
                   failure ? ", refused: " + failure.text() : "", by.uid, by.pid);
     put(reply.error, failure.text());

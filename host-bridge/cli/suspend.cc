@@ -130,8 +130,7 @@ class Suspension {
         if (qemu_ && !command_.check)
             if (Failure e = qemu_.stop()) return e;
         std::vector<File> files;
-        if (Failure e = tell({.what = SuspendRequest::freeze}, reply, &files)) return e;
-        if (files.size() != 3) return "its bridge is of another version";
+        if (Failure e = freeze(files)) return e;
         clients_.assign(reply.rows, reply.rows + reply.count);
         for (const SuspendRow& row : clients_)
             if (Failure e = check(row.channel)) return e;
@@ -150,6 +149,19 @@ class Suspension {
         while (!tell({}, reply) && reply.step == SuspendStep::ended) poll(nullptr, 0, between_looks);
         what_.clients = clients_.size();
         return {};
+    }
+
+    // The worker of a client that has just ended may need a while for that.
+    Failure freeze(std::vector<File>& files) const {
+        SuspendReply& reply = *reply_;
+        const auto end = Clock::now() + std::chrono::duration<double>(command_.within + answers_within);
+        for (;; poll(nullptr, 0, between_looks)) {
+            if (Failure e = tell({.what = SuspendRequest::freeze}, reply, &files)) return e;
+            if (reply.step != SuspendStep::begun) break;
+            if (Clock::now() > end) return "the worker of a client that has ended does not end";
+            if (Failure e = interrupted()) return e;
+        }
+        return files.size() == 3 ? Failure() : Failure("its bridge is of another version");
     }
 
     // After a vain `finish`: whether the bridge has refused it. Where only the answer was lost, the folder may be all

@@ -15,7 +15,7 @@ import subprocess
 
 import pytest
 
-from e2e.flat import BARCUDA, BUILD, Program, may_be_other_user, other_user, run, succeed, until
+from e2e.flat import BARCUDA, BUILD, Program, may_be_other_user, other_user, run, succeed, until, written
 
 # `barcuda ps` ends with 1 where a bridge of another test hangs.
 pytestmark = pytest.mark.usefixtures("own_shm")
@@ -158,6 +158,25 @@ def test_a_program_goes_on_in_another_worker(suspended, how):
     suspended.ends_well(*programs)
     for program in programs:
         suspended.region.wait_for_log(rf"reclaimed.*pid {program.pid},")
+
+
+def test_a_worker_that_is_ending_is_waited_for(suspended, scratch):
+    """Its program has ended just before. Here its wrapper takes its time."""
+    suspended.region.stop()
+    may_end = scratch / "may end"
+    wrapper = written(scratch / "wrap", f"""#!/bin/bash
+"$@"
+until [[ -e '{may_end}' ]]; do sleep 0.05; done
+""")
+    wrapper.chmod(0o755)
+    suspended.serve("--worker-wrapper", wrapper)
+    ran = suspended.region.client(BUILD / "e2e/trains", "steps=2")
+    assert ran.status == 0, ran
+    command = Program(suspended.region.folder, "suspend", [BARCUDA, "suspend", "--region", suspended.region.path, suspended.folder])
+    suspended.region.bridge.wait_for("suspend: begin")
+    may_end.touch()
+    assert command.wait() == 0 and "suspended to" in command.out, f"{command}\n{suspended.region.log}"
+    suspended.wake()
 
 
 # What of a running program may stand in the way at this moment.

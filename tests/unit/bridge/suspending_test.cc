@@ -135,6 +135,23 @@ TEST_F(SuspendDeskTest, GivesTheCommandWhatItWritesAndEndsOnlyWhenAllWasCarried)
     EXPECT_EQ(wanted(first), Paused::held) << "it was told to run";
 }
 
+TEST_F(SuspendDeskTest, TheCommandAsksAgainWhileAWorkerIsEnding) {
+    Client &stays = arrive(), &leaves = arrive();
+    ASSERT_EQ(ask(SuspendRequest::begin), "");
+    pause(stays);
+    leaves.worker->dismiss();
+    test::await_end(*leaves.worker);
+    EXPECT_EQ(ask(SuspendRequest::freeze), "");
+    EXPECT_EQ(reply->step, Step::begun);
+    EXPECT_TRUE(files.empty());
+    EXPECT_FALSE(desk->frozen());
+    clients->reap_workers();
+    EXPECT_EQ(ask(SuspendRequest::freeze), "");
+    EXPECT_EQ(reply->step, Step::frozen);
+    EXPECT_EQ(files.size(), 3u);
+    EXPECT_EQ(reply->count, 1u) << "it is not in the set";
+}
+
 TEST_F(SuspendDeskTest, DoesNotEndWithoutAClientThatTheSetHas) {
     Client &first = arrive(), &second = arrive();
     EXPECT_EQ(ask(SuspendRequest::begin), "");
