@@ -351,7 +351,8 @@ what bridge and worker's did. (The driver's own memory for the device is in neit
     'lives': ('Pauses and killed bridges', """\
 `pause_N_MiB_out` and `_back` are `barcuda pause` and `barcuda resume` of a client with N MiB on the GPU, as the shell sees them ([state.md](state.md));
 `lost` are clients whose memory was not as before. `shortest_program_after_a_kill` is a program that is started at the moment at which its bridge
-was killed, beside the same program before."""),
+was killed, beside the same program before. `forks_8` are eight VMs that go on at once from where a program was suspended, with 1 GiB on the GPU and
+256 MiB pinned (software GPU: 16 MiB each): until each is awake, until its program has then answered, and what each has for itself."""),
     'applications': ('Applications', """\
 Programs of PyTorch and CuPy (`tests/bench/applications`), with random weights and data: the time of a step, natively and under `barcuda run`
 in turn. Launches, launched graphs, waits and bytes copied between host and device are those of a step through Barcuda. `app_other_results`
