@@ -296,6 +296,7 @@ int run(const MoveCommand& command) {
         order.door = its->door;
         order.region = its->region;
     }
+    if (const Failure e = may_leave(its->region)) return complain("move", e.text());
     offer.name = its->name;
     offer.region = order.region;
     offer.source = source_of(order.region).text;

@@ -360,6 +360,16 @@ class Suspension {
     Suspended what_;
 };
 
+}  // namespace
+
+Failure may_leave(const std::string& region) {
+    if (!parts::is_of_a_vm(region)) return {};
+    return "its VM is one of `barcuda vm`, whose guest can be neither saved nor moved (QEMU has no monitor there): "
+           "`barcuda vm stop` ends one that has a name, and its disk stays";
+}
+
+namespace {
+
 int run(SuspendCommand& command) {
     const std::size_t most = command.check ? 1 : 2;
     if (command.words.size() > most || (!command.check && command.words.empty()))
@@ -389,6 +399,8 @@ int run(SuspendCommand& command) {
                             fmt::format("there is no VM with the name {}; `barcuda ps` shows the VMs", command.vm));
     }
     SetWriter set;
+    if (!command.check)
+        if (const Failure e = may_leave(region)) return complain("suspend", e.text());
     if (!command.check)
         if (const Failure e = set.begin(command.folder)) return complain("suspend", e.text());
     Suspension suspension("suspend", command, door, region, set);

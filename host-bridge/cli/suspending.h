@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/failure.h"
 #include "host-bridge/suspended/set.h"
 
 namespace barcuda {
@@ -20,6 +21,9 @@ struct Suspended {
     std::size_t clients = 0;
     std::uint64_t bytes = 0, written = 0;  // of all parts, and of their files
 };
+
+// Why the VM of this region can be neither suspended nor moved; empty: it can.
+Failure may_leave(const std::string& region);
 
 // Writes the state of a bridge and its clients to that place, and the bridge ends. Returns the command's status: 0, or
 // it has said why not, and the clients run as before.

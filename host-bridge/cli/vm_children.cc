@@ -101,6 +101,11 @@ int call(const Words& words, const std::string& output) {
     return exit_status(status);
 }
 
+bool is_of_a_vm(const std::string& region) {
+    const std::string folder = region.substr(0, region.rfind('/') + 1);
+    return access((folder + "ssh").c_str(), F_OK) == 0 && access((folder + "key.pub").c_str(), F_OK) == 0;
+}
+
 Words ssh_words(const Words& program, const std::string& folder) {
     Words words = {"ssh", "-F", folder + "/ssh"};
     if (isatty(0) && isatty(1)) words.emplace_back("-t");

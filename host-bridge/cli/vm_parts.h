@@ -37,6 +37,9 @@ struct VmOptions {
     std::string release() const { return debian.empty() ? "bookworm" : debian; }
 };
 
+// Whether a VM of `barcuda vm` has this region for itself: it lies in the VM's folder, beside what `ssh` reads.
+bool is_of_a_vm(const std::string& region);
+
 // ---- children (vm_children.cc) ----
 bool found(const std::string& command);  // in PATH
 // Tools of root, such as resize2fs, are not in every user's PATH.

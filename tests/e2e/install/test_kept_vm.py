@@ -147,6 +147,18 @@ def test_stopped_nothing_runs_and_the_disk_stays_and_the_next_start_goes_on_with
     assert kept.written() == 2
 
 
+def test_a_vm_that_runs_is_neither_suspended_nor_moved(kept, scratch):
+    """Its QEMU has no monitor: the guest would stay, without a bridge."""
+    kept.start()
+    for words in (["suspend", "one", scratch / "set"], ["suspend", "--region", kept.run_folder() / "region", scratch / "set"],
+                  ["move", "one", "ssh://host/one"]):
+        ran = run(BARCUDA, *words)
+        assert ran.status == 1 and "its VM is one of `barcuda vm`" in ran.err and "`barcuda vm stop`" in ran.err, ran
+    assert not (scratch / "set").exists() and kept.states() == {"one": "running"}
+    ran = run(BARCUDA, "suspend", "--check", "one")
+    assert ran.status == 0, ran
+
+
 def test_a_vm_that_runs_is_not_started_again_and_not_removed(kept):
     kept.start()
     kept.refused("one runs already: `barcuda vm ssh one`", "--name", "one", "--detach", *kept.options)
