@@ -9,6 +9,7 @@
 //                      "answered", and waits for another line
 //   pauses follows MIB [MIB]   as hold, also with so much memory of the region, and plays its VM: a line with a path means that its region is now that file, in which it goes on; a line
 //                      "clone PATH" means that a copy of it goes on there, as a clone of a VM does, while it waits for the next line
+//   pauses wanders MIB the same over and over: in each region it launches and copies, and says "right" again, until an empty line comes
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -131,30 +132,58 @@ static void go_on_in(const char* path, const char* region, unsigned count) {
     close(file);
 }
 
-static void follow() {
-    const char* const region = std::getenv("BARCUDA_REGION");
+// False: it stays where it is.
+static bool follow() {
+    static char region[512];  // where it is
+    if (!*region) std::strncpy(region, std::getenv("BARCUDA_REGION"), sizeof region - 1);
     say("running");
     for (unsigned count = 0;;) {
         char line[512];
         size_t n = 0;
         while (n < sizeof line - 1 && read(0, line + n, 1) == 1 && line[n] != '\n') ++n;
-        if (n == 0) return;  // it stays where it is
+        if (n == 0) return false;
         line[n] = 0;
         count = windows_of(region);
-        if (std::strncmp(line, "clone ", 6)) return go_on_in(line, region, count);
+        const bool clones = !std::strncmp(line, "clone ", 6);
         // No handler of fork runs: a VM's programs know nothing of it.
-        if (syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) return go_on_in(line + 6, region, count);
+        if (clones && syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) != 0) continue;
+        const char* const path = clones ? line + 6 : line;
+        go_on_in(path, region, count);
+        std::memmove(region, path, std::strlen(path) + 1);
+        return true;
     }
+}
+
+// Copies and launches in each region: numbers of the GPU's to the host, and others from there to the GPU.
+static int wander(unsigned* words, unsigned* wrong, size_t count) {
+    unsigned *numbers = nullptr, n = 0, round = 0;
+    CHECK(cudaHostAlloc((void**)&numbers, count * 4, cudaHostAllocDefault));
+    do {
+        ++round;
+        fill<<<8, 64>>>(words, round, count);
+        CHECK(cudaMemcpy(numbers, words, count * 4, cudaMemcpyDeviceToHost));
+        for (size_t i = 0; i < count; ++i) n += numbers[i] != unsigned(i) * 2654435761u + round;
+        for (size_t i = 0; i < count; ++i) numbers[i] += round;
+        CHECK(cudaMemcpyAsync(words, numbers, count * 4, cudaMemcpyHostToDevice));
+        compare<<<8, 64>>>(words, 2 * round, count, wrong);
+        CHECK(cudaDeviceSynchronize());
+        unsigned differ = 1;
+        CHECK(cudaMemcpy(&differ, wrong, 4, cudaMemcpyDeviceToHost));
+        n += differ;
+        say(n == 0 ? "right" : "words are wrong");
+    } while (n == 0 && follow());
+    return n != 0;
 }
 
 int main(int argc, char** argv) {
     const char* const mode = argc > 1 ? argv[1] : "hold";
-    const size_t bytes = size_t(argc > 2 && (!std::strcmp(mode, "hold") || !std::strcmp(mode, "follows")) ? std::atoi(argv[2]) : 16) << 20, count = bytes / 4;
+    const size_t bytes = size_t(argc > 2 && (!std::strcmp(mode, "hold") || !std::strcmp(mode, "follows") || !std::strcmp(mode, "wanders")) ? std::atoi(argv[2]) : 16) << 20, count = bytes / 4;
     unsigned *words = nullptr, *wrong = nullptr;
     CHECK(cudaMalloc(&words, bytes));
     CHECK(cudaMalloc(&wrong, 4));
     CHECK(cudaMemset(wrong, 0, 4));
     if (!std::strcmp(mode, "asks")) return asks(wrong);
+    if (!std::strcmp(mode, "wanders")) return wander(words, wrong, count);
     fill<<<8, 64>>>(words, 7, count);
     CHECK(cudaDeviceSynchronize());
     unsigned* pinned = nullptr;

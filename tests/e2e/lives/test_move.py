@@ -120,10 +120,10 @@ class Moves:
     def receive(self, name, *options, bridge=("--no-vm", "--device", "soft", "--log-level", "info")):
         return [BARCUDA, "receive", "--folder", self.folder / "moved", *options, name, *bridge]
 
-    def move(self, name="-", *options, bridge=("--no-vm", "--device", "soft", "--log-level", "info"), faults=()):
+    def move(self, name="-", *options, bridge=("--no-vm", "--device", "soft", "--log-level", "info"), faults=(), source=None):
         self.faults.write_text(json.dumps(faults))
         words = map(str, [sys.executable, CUTS, self.faults, *self.receive(name, *options, bridge=bridge)])
-        return run(BARCUDA, "move", "--region", self.region.path, "--command", "exec " + shlex.join(words))
+        return run(BARCUDA, "move", "--region", source or self.region.path, "--command", "exec " + shlex.join(words))
 
     def bridges(self):
         """Those that serve, by the path of their region."""
@@ -173,6 +173,29 @@ def test_a_vm_moves_into_another_region(moves):
     vm.send(str(other.path))
     assert vm.wait() == 0 and "right" in vm.out, f"{vm}\n{moves.log('vm2')}"
     other.close()
+
+
+def test_a_program_that_moves_from_region_to_region_loses_nothing(moves):
+    """It stands still while it moves, as a VM's guest does, and copies and launches in each region."""
+    vm = moves.region.start("vm", BUILD / "e2e/pauses", "wanders", 16, stdin=subprocess.PIPE)
+    until(lambda: "right" in vm.out, vm)
+    where, regions, stood = moves.region.path, [], []
+    for n in range(MOVES):
+        regions.append(Elsewhere(moves.region.folder / f"barcuda-vm{n}"))
+        ran = moves.move(f"vm{n}", source=where)
+        assert ran.status == 0, f"{ran}\n{moves.region.log}"
+        stood.append(float(re.search(r"stood still for ([\d.]+) s", ran.out)[1]))
+        before, where = where, regions[-1].path
+        vm.send(str(where))
+        until(lambda n=n: vm.out.count("right") == n + 2 or not vm.runs(), vm)
+        assert vm.runs(), vm
+        before.unlink()
+        assert list(moves.bridges()) == [str(where)]
+    vm.send()
+    assert vm.wait() == 0 and "wrong" not in vm.out, vm
+    for region in regions:
+        region.close()
+    print(f"it stood still for {sorted(stood)} s")
 
 
 def test_programs_that_move_all_the_time_compute_what_they_always_do(moves):
