@@ -4,6 +4,8 @@
 //   pauses waits       whose GPU waits for a word that the program writes behind the line
 //   pauses spins       whose kernel ends when the program writes a word behind the line
 //   pauses shows       which lets other processes open its memory, and says the handle
+//   pauses pools       which has memory of a stream's pool, too
+//   pauses draws       which has a generator of cuRAND on the host that has drawn numbers; 77: there is no cuRAND
 //   pauses opens HANDLE   which has opened the memory of that process, beside its own
 //   pauses asks        a thread of which launches and synchronizes all the time; behind the line it asks for memory of the region, and NVML, says
 //                      "answered", and waits for another line
@@ -82,6 +84,17 @@ static int asks(unsigned* counted) {
     CHECK(cudaMemcpy(&n, counted, sizeof n, cudaMemcpyDeviceToHost));
     std::printf(n == launched && n > 0 ? "right: %u\n" : "%u launched, %u done\n", n, launched);
     return n != launched;
+}
+
+static void draw(float* to, size_t count) {
+    void* const library = dlopen("libcurand.so.10", RTLD_NOW);
+    if (!library) std::exit(77);
+    const auto create = reinterpret_cast<int (*)(void**, int)>(dlsym(library, "curandCreateGenerator"));
+    const auto uniform = reinterpret_cast<int (*)(void*, float*, size_t)>(dlsym(library, "curandGenerateUniform"));
+    constexpr int default_generator = 100;  // CURAND_RNG_PSEUDO_DEFAULT
+    void* generator = nullptr;
+    if (!create || !uniform || create(&generator, default_generator) || uniform(generator, to, count)) std::exit(8);
+    CHECK(cudaDeviceSynchronize());
 }
 
 // ---- a program that plays its VM
@@ -226,6 +239,16 @@ int main(int argc, char** argv) {
         std::printf("handle ");
         for (const char c : handle.reserved) std::printf("%02x", static_cast<unsigned char>(c));
         std::printf("\n");
+    }
+    if (!std::strcmp(mode, "pools")) {
+        void* pooled = nullptr;
+        CHECK(cudaMallocAsync(&pooled, 1 << 20, nullptr));
+        CHECK(cudaStreamSynchronize(nullptr));
+    }
+    if (!std::strcmp(mode, "draws")) {
+        float* drawn = nullptr;
+        CHECK(cudaMalloc(&drawn, 4096));
+        draw(drawn, 1024);
     }
     if (!std::strcmp(mode, "opens")) {
         cudaIpcMemHandle_t handle;

@@ -235,6 +235,18 @@ def test_a_check_says_which_clients_can_be_carried_and_changes_nothing(suspended
     suspended.ends_well(first, shows)
 
 
+@pytest.mark.parametrize("mode, what", [("pools", "in the order of a stream"), ("draws", "a generator of cuRAND that has drawn numbers")])
+def test_what_cannot_be_carried_is_named_and_goes_on(suspended, mode, what):
+    program = suspended.begin("program", mode)
+    until(lambda: "running" in program.out or not program.runs(), program)
+    if not program.runs() and program.wait() == 77:
+        pytest.skip("there is no cuRAND")
+    ran = suspended.ask(suspended.folder)
+    assert ran.status == 1 and what in ran.out and "nothing was changed" in ran.err, ran
+    assert not suspended.folder.exists()
+    suspended.ends_well(program)
+
+
 def test_where_work_does_not_end_nothing_is_changed(suspended):
     spins, other = suspended.begin("spins", "spins"), suspended.begin("other", "hold", 16)
     ran = suspended.ask("--within", "1s", suspended.folder)
