@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/support.md: every function of CUDA's driver, runtime, cuBLAS and cuRAND, what Barcuda does with it, and its test.
+"""Writes docs/support.md: every function of CUDA's driver, runtime, cuBLAS, cuRAND and CUPTI, what Barcuda does with it, and its test.
 
 `make docs` runs it; tests/e2e/programs/test_support.py fails when the page is no longer what it would write. Nothing here is a list of
 functions: names come from shm-device/cuda/api.h and the toolkit's headers, what is done with them from what was built (the rows that
@@ -28,7 +28,7 @@ HOW = [
     ("runtime", "the guest library's runtime makes it of the driver's functions"),
     ("refused", "says once on standard error why, and what to do instead, in the words below (`shm-device/cuda/refused.h`), and answers "
                 "so: `CUDA_ERROR_NOT_SUPPORTED`, `cudaErrorNotSupported`, `CUBLAS_STATUS_NOT_SUPPORTED`, "
-                "`CURAND_STATUS_INTERNAL_ERROR`"),
+                "`CURAND_STATUS_INTERNAL_ERROR`, `CUPTI_ERROR_NOT_SUPPORTED`"),
 ]
 
 
@@ -264,7 +264,11 @@ def page(build, tests):
                   "libraries. `_64`: the twin with 64-bit sizes too.", build, tests, cublas, "cublas_api.h", "cublas.h", "cublasXt.h",
                   "cublasLt.h")
         + library("cuRAND", "Those of `<curand.h>`, for guests that use the host's libraries.", build, tests,
-                  r"CURANDAPI (curand[A-Z]\w*) ?\(", "curand.h"))
+                  r"CURANDAPI (curand[A-Z]\w*) ?\(", "curand.h")
+        + library("CUPTI", "Those of the headers that `<cupti.h>` and its interfaces of counters are: see [profiling.md](profiling.md).",
+                  build, tests, r"CUptiResult(?: CUPTIAPI)? (cupti[A-Z]\w*) ?\(", *(f"cupti_{name}.h" for name in (
+                      "result", "version", "activity", "callbacks", "events", "metrics", "pcsampling", "pmsampling", "profiler_host",
+                      "profiler_target", "range_profiler", "sass_metrics"))))
 
 
 def main():

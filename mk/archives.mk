@@ -10,6 +10,7 @@ sources_guest-driver    := $(wildcard guest-allocator/driver/*.cc guest-allocato
 sources_guest-runtime   := $(wildcard guest-allocator/runtime/*.cc)
 sources_guest-nvml      := $(wildcard guest-allocator/nvml/*.cc)
 sources_guest-libraries := $(wildcard guest-allocator/libraries/*.cc)
+sources_guest-cupti     := $(wildcard guest-allocator/cupti/*.cc)
 sources_guest-glibc     := $(wildcard guest-allocator/glibc/*.cc)
 sources_guest-pmem      := $(wildcard guest-allocator/pmem/*.cc)
 sources_guest-commands  := $(wildcard guest-allocator/commands/*.cc)
@@ -27,6 +28,7 @@ sources_soft-compiler   := $(wildcard soft-gpu/compiler/*.cc) soft-gpu/ptx/types
 sources_soft-driver     := $(wildcard soft-gpu/driver/*.cc soft-gpu/driver/calls/*.cc)
 sources_soft-blas       := $(wildcard soft-gpu/blas/*.cc)
 sources_soft-random     := $(wildcard soft-gpu/random/*.cc)
+sources_soft-cupti      := $(wildcard soft-gpu/cupti/*.cc)
 sources_soft-nvml       := $(wildcard soft-gpu/nvml/*.cc)
 sources_unit-support    := $(wildcard tests/unit/support/*.cc)
 sources_generator       := tests/hostile/generator.cc tests/hostile/rows.cc
@@ -79,7 +81,7 @@ endef
 $(foreach a,$(if $(toolkit),$(filter-out guest-driver,$(archives)),$(archives)),$(eval $(call archive,$(a))))
 archive_files = $(patsubst %,$(B)/%.a,$(1))
 # Each of the guest's needs those behind it.
-guest := guest-libraries guest-runtime guest-driver guest-client guest-heap
+guest := guest-cupti guest-libraries guest-recorded guest-driver guest-client guest-heap
 host := host-bridge host-keeper host-worker host-monitor host-cage host-suspended host-between
 
 # Each driver function is entered through a piece of code of its name, which may refuse the call; the function itself is inside_NAME,
@@ -93,9 +95,35 @@ $(if $(toolkit),$(B)/guest-driver.a): $(call objects,$(sources_guest-driver)) $(
 	@sed 's/.*/& inside_&/' $(B)/entries > $(B)/inside_names
 	@$(OBJCOPY) --redefine-syms=$(B)/inside_names $(B)/inside.a $@ && $(AR) rs $@ $(B)/entries.o 2> /dev/null && rm $(B)/inside.a
 
+# So are the runtime's functions that CUPTI has a number for, where the whole library is: their calls may be recorded.
+cupti_headers := $(patsubst %,$(CUDA_HOME)/include/cupti_%.h,activity callbacks events metrics pcsampling pmsampling profiler_host \
+    profiler_target range_profiler result sass_metrics version)
+$(B)/cupti_names.h: $(CUDA_HOME)/include/cupti_driver_cbid.h $(CUDA_HOME)/include/cupti_runtime_cbid.h
+	$(call making,GEN)
+	@for of in DRIVER RUNTIME; do echo "#define BARCUDA_$${of}_CALLS(X) \\"; \
+	    sed -nE 's/.*CUPTI_'$$of'_TRACE_CBID_((cu|__cu)[A-Za-z0-9_]*) *= *([0-9]+),.*/    X(\3, \1) \\/p' $^; echo; done > $@
+$(B)/recorded: $(B)/guest-runtime.a $(B)/cupti_names.h
+	@sed -nE 's/.*, ((__)?cuda.*)_v[0-9]+\).*/\1/p' $(B)/cupti_names.h | LC_ALL=C sort -u > $@.known
+	@nm -g --defined-only -f sysv $(filter %.a,$^) | tr -d ' ' | awk -F '|' '$$3 == "T" && $$7 != "barcuda_unsupported" { print $$1 }' | \
+	    LC_ALL=C sort -u | LC_ALL=C join - $@.known > $@
+$(B)/guest-recorded.a: $(B)/recorded $(call objects,$(sources_guest-runtime)) guest-allocator/exports/recorded.sh
+	@rm -f $@ $(B)/runtime.a && $(AR) rcs $(B)/runtime.a $(filter %.o,$^)
+	@echo "  GEN  $(B)/recorded.o"
+	@sh guest-allocator/exports/recorded.sh $(B)/recorded > $(B)/recorded.s && $(CC) -c -o $(B)/recorded.o $(B)/recorded.s
+	@sed 's/.*/& inside_&/' $(B)/recorded > $(B)/recorded.inside
+	@$(OBJCOPY) --redefine-syms=$(B)/recorded.inside $(B)/runtime.a $@ && $(AR) rs $@ $(B)/recorded.o 2> /dev/null && rm $(B)/runtime.a
+# Which of them are entered under which number.
+$(B)/cupti_entries.h: $(B)/guest-driver.a $(B)/recorded
+	$(call making,GEN)
+	@for of in DRIVER:entries RUNTIME:recorded; do echo "#define BARCUDA_$${of%:*}_ENTRIES(X) \\"; \
+	    sed 's/.*/    X(&) \\/' $(B)/$${of#*:}; echo; done > $@.new && { cmp -s $@.new $@ || cp $@.new $@; }
+$(B)/guest-allocator/cupti/names.o: $(B)/cupti_entries.h
+$(B)/guest-allocator/cupti/names.o $(B)/soft-gpu/cupti/cupti.o: $(B)/cupti_names.h
+$(B)/guest-allocator/cupti/names.o $(B)/soft-gpu/cupti/cupti.o: cppflags += -I$(B)
+
 # The library's variables of threads are few and small, and lie where the loader has put them when a thread began: a call that finds them
 # (__tls_get_addr) may take the loader's lock (guest-allocator/heap/next.h).
-$(foreach folder,client driver heap libraries runtime,$(B)/guest-allocator/$(folder)/%.o): cxxflags += -ftls-model=initial-exec
+$(foreach folder,client cupti driver heap libraries runtime,$(B)/guest-allocator/$(folder)/%.o): cxxflags += -ftls-model=initial-exec
 # The engine's arithmetic is CUDA's: no multiply-add but where the program asked for one; and its loops over lanes want vectors,
 # which errno and traps, which no program reads, forbid in loops with comparisons and roots.
 # What runs while the loader relocates the library must not need its jump table.
@@ -124,8 +152,9 @@ $(B)/tests/units/%.o: $(B)/tests/units/%.cc
 
 # Driver functions that the guest library does not have answer CUDA_ERROR_NOT_SUPPORTED by name: one weak function for each
 # symbol of the driver API (and of the runtime layer's older entry points), so that a program that never calls them still loads.
-# So do those of cuBLAS and cuRAND, with statuses of their own.
-library_headers := shm-device/cuda/api.h $(patsubst %,$(CUDA_HOME)/include/%,cublas_api.h cublas.h cublasXt.h cublasLt.h curand.h)
+# So do those of cuBLAS, cuRAND and CUPTI, with statuses of their own.
+library_headers := shm-device/cuda/api.h $(patsubst %,$(CUDA_HOME)/include/%,cublas_api.h cublas.h cublasXt.h cublasLt.h curand.h) \
+    $(cupti_headers)
 $(B)/unsupported.o: $(library_headers) guest-allocator/exports/unsupported.sh
 	$(call making,GEN)
 	@sh guest-allocator/exports/unsupported.sh $(library_headers) > $(B)/unsupported.c

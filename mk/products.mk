@@ -3,14 +3,16 @@
 
 bin := $(B)/bin
 lib := $(B)/lib
-links := $(patsubst %,$(lib)/barcuda/%,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0)
+links := $(patsubst %,$(lib)/barcuda/%,libcuda.so.1 libcuda.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0 \
+             libcupti.so.13 libcupti.so.12)
 absent := $(patsubst %,$(lib)/barcuda/%,libnvcuvid.so.1 libnvidia-encode.so.1 libnvidia-opticalflow.so.1 libnvoptix.so.1)
 names := $(patsubst %,$(lib)/barcuda-libraries/%,libcublas.so.13 libcublas.so.12 libcublas.so.11 libcublasLt.so.13 \
              libcublasLt.so.12 libcublasLt.so.11 libcurand.so.10)
 
-loader := $(patsubst %,$(lib)/barcuda-loader/%,libcuda.so.1 libcuda.so libnvidia-ml.so.1 libcudart.so.13 libcudart.so.12 libcudart.so.11.0)
+loader := $(patsubst %,$(lib)/barcuda-loader/%,libcuda.so.1 libcuda.so libnvidia-ml.so.1 libcudart.so.13 libcudart.so.12 libcudart.so.11.0 \
+              libcupti.so.13 libcupti.so.12)
 
-soft := $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10 libnvidia-ml.so.1 $(if $(LLVM_CONFIG),libbarcuda-ptx.so))
+soft := $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcurand.so.10 libnvidia-ml.so.1 libcupti.so.13 $(if $(LLVM_CONFIG),libbarcuda-ptx.so))
 products := $(bin)/barcuda-bridge $(bin)/barcuda-exporter $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1 $(links) $(absent) $(loader) $(names) \
             $(soft)
 all: headers $(products)
@@ -43,7 +45,7 @@ $(lib)/barcuda-loader/libcuda.so.1 $(lib)/barcuda-loader/libcuda.so: $(lib)/libb
 	@mkdir -p $(@D) && ln -sfn ../$(notdir $<) $@
 $(lib)/barcuda-loader/libnvidia-ml.so.1: $(lib)/barcuda/libnvidia-ml.so.1
 	@mkdir -p $(@D) && ln -sfn ../barcuda/$(notdir $<) $@
-$(lib)/barcuda-loader/libcudart.so.%:
+$(filter %cudart.so.13 %cudart.so.12 %cudart.so.11.0 %cupti.so.13 %cupti.so.12,$(loader)):
 	$(call making,LINK)
 	@echo "$(@F) { };" > $(B)/$(@F).map
 	@$(CC) -shared -nostdlib -o $@ -x c /dev/null -Wl,-soname,$(@F) -Wl,--version-script=$(B)/$(@F).map -Wl,--filter,libcuda.so.1
@@ -71,6 +73,10 @@ $(lib)/barcuda-soft/libbarcuda-ptx.so: $(B)/soft-compiler.a
 # The software GPU's NVML asks its driver, which lies beside it, whatever LD_LIBRARY_PATH says.
 beside := -Wl,-rpath,'$$ORIGIN' -Wl,--disable-new-dtags
 $(lib)/barcuda-soft/libnvidia-ml.so.1: $(B)/soft-nvml.a $(lib)/barcuda-soft/libcuda.so.1
+	$(call library,$(soname),$<,$(lib)/barcuda-soft/libcuda.so.1 $(beside) $(old_glibc) $(link) $(hidden_gcc))
+
+# And so does its CUPTI.
+$(lib)/barcuda-soft/libcupti.so.13: $(B)/soft-cupti.a $(lib)/barcuda-soft/libcuda.so.1
 	$(call library,$(soname),$<,$(lib)/barcuda-soft/libcuda.so.1 $(beside) $(old_glibc) $(link) $(hidden_gcc))
 
 # The software GPU's cuBLAS, over the system's CBLAS, and its cuRAND, over NVIDIA's: which has that soname, so ours has none. The

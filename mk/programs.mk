@@ -9,6 +9,7 @@ $(B)/programs/static_runtime: cudart := static
 $(B)/programs/blas: libraries := -L$(lib)/barcuda-libraries -l:libcublas.so.13 -Xlinker -rpath-link,$(lib)/barcuda
 $(B)/programs/random: libraries := -L$(lib)/barcuda-libraries -l:libcurand.so.10 -Xlinker -rpath-link,$(lib)/barcuda
 $(B)/programs/blas $(B)/programs/random: $(names) $(links)
+$(B)/programs/own_profiler: libraries := -L$(CUDA_HOME)/lib64 -lcupti -lcuda
 $(B)/programs/fft: libraries := -Xlinker -rpath,$(CUDA_HOME)/lib64 -ldl
 # So tightly that no name in it can be read: the worker has to unpack what it looks through.
 $(B)/programs/prints: packing := --compress-mode=size

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/os/output.h"
+#include "guest-allocator/client/activity.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/descriptors.h"
 #include "guest-allocator/client/device_window.h"
@@ -79,7 +80,9 @@ Client* Client::get() noexcept {
 
 Client* Client::initialize() noexcept {
     Client* const c = get();
-    if (c && !initialized_.exchange(true, std::memory_order_acq_rel)) stop_watching_calls();
+    if (!c || initialized_.exchange(true, std::memory_order_acq_rel)) return c;
+    stop_watching_calls();
+    if (const auto* recorder = barcuda_recorder.load(std::memory_order_acquire)) recorder->initialized();
     return c;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/trace.h"
+#include "guest-allocator/client/activity.h"
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/client/given_work.h"
 #include "guest-allocator/client/host_rows.h"
@@ -59,14 +60,18 @@ template <Op op, bool answered = false, class... Given> CUresult bare_command(Gi
     const CUresult result = [&]<std::size_t... I>(std::index_sequence<I...>) {
         CUresult result = CUDA_SUCCESS;
         if (!(((result = std::get<I>(parameters).valid(arguments, *client)) == CUDA_SUCCESS) && ...)) return result;
-        const std::size_t request = (sizeof(RequestHead) + ... + std::get<I>(parameters).room(arguments));
+        const std::uint64_t call = activity::call_of_thread();
+        const std::size_t head = sizeof(RequestHead) + (call ? sizeof call : 0);
+        const std::size_t request = (head + ... + std::get<I>(parameters).room(arguments));
         const bool posted = !answered && is_posted<op>();
         const std::size_t reply = posted ? 0 : (sizeof(ReplyHead) + ... + std::get<I>(parameters).room_back(arguments));
         std::atomic<std::uint64_t>* given = nullptr;
         if constexpr (has(op, trait::work)) given = &given_work.of_command(arguments);
         const Queue::Ticket ticket = client->queue().submit(request, reply, given, [&](std::span<std::byte> to) {
             Writer w(to);
-            w.put(RequestHead{number, current_context_id()});
+            w.put(RequestHead{call ? number | correlated : number, current_context_id()});
+            if (call) [[unlikely]]
+                w.put(call);
             (std::get<I>(parameters).send(w, arguments, *client), ...);
         });
         if (ticket.sequence == 0) return ticket.error;

@@ -18,7 +18,8 @@ grep -oE '(FIRST|LATER)\(cu[^)]*' "$driver" | tr -d ' ' | tr '(' ',' | awk -F, '
 declared() { # declared PREFIX HEADER...: the functions that are declared there
     prefix=$1
     shift
-    cat "$@" | tr '\n' ' ' | grep -oE "(CUBLASWINAPI|CURANDAPI) *$prefix[A-Z][A-Za-z0-9_]*" | sed 's/.*API *//' | LC_ALL=C sort -u | sed 's/.*/& &/'
+    cat "$@" | tr '\n' ' ' | grep -oE "(CUBLASWINAPI|CURANDAPI|CUPTIAPI|CUptiResult) *$prefix[A-Z][A-Za-z0-9_]*" | sed 's/.* //' | LC_ALL=C sort -u | sed 's/.*/& &/'
 }
 declared cublas "$@" | weak 15  # CUBLAS_STATUS_NOT_SUPPORTED
 declared curand "$@" | weak 999 # CURAND_STATUS_INTERNAL_ERROR: it has none for this
+declared cupti "$@" | weak 27   # CUPTI_ERROR_NOT_SUPPORTED

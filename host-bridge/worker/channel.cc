@@ -63,7 +63,7 @@ std::optional<ChannelReader::Command> ChannelReader::next() {
         lie_ = "a buffer outside the command memory";
         return std::nullopt;
     }
-    Command command{*chain, {}, {}};
+    Command command{*chain, {}, {}, 0};
     if (chain->request.len < sizeof command.head) {
         lie_ = "a request without a head";
         return std::nullopt;
@@ -75,6 +75,15 @@ std::optional<ChannelReader::Command> ChannelReader::next() {
     std::memcpy(copy_.get(), request, chain->request.len);  // the only time it is read
     std::memcpy(&command.head, copy_.get(), sizeof command.head);
     command.body = {copy_.get() + sizeof command.head, chain->request.len - sizeof command.head};
+    if (command.head.op & correlated) [[unlikely]] {
+        command.head.op &= ~correlated;
+        Reader reader(command.body);
+        if (!reader.get(command.call)) {
+            lie_ = "a request without the number of its call";
+            return std::nullopt;
+        }
+        command.body = command.body.subspan(sizeof command.call);
+    }
     return command;
 }
 

@@ -33,6 +33,7 @@ class ChannelReader {
         virtqueue::Chain chain;
         RequestHead head;
         std::span<const std::byte> body;  // the host's own copy, valid until the next call of next()
+        std::uint64_t call = 0;           // the number of the client's call that gave it; 0: none
         bool wants_reply() const { return chain.count == 2; }
     };
 

@@ -116,6 +116,7 @@ class ServeLoop {
         if (supply_.adopt()) [[unlikely]]  // this command may name the new extent
             if (CUresult r = session_.contexts().register_extents(); r != CUDA_SUCCESS)
                 session_.fences().post_failure(op, r);
+        const Recording::Call call(session_.recording(), command.call);
         const Verdict verdict = barcuda::perform(session_, command.head, command.body, command.wants_reply(), reply);
         if (residence_ && !verdict.lie && residence_->end(verdict.result)) {
             lacking_ = command;

@@ -41,6 +41,7 @@
 #include "host-bridge/worker/rehearsal.h"
 #include "host-bridge/worker/serve.h"
 #include "host-bridge/worker/session/libraries.h"
+#include "host-bridge/worker/session/recording.h"
 #include "host-bridge/worker/session/session.h"
 #include "host-bridge/worker/supply.h"
 #include "host-bridge/worker/wake.h"
@@ -237,7 +238,10 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
         searcher = std::make_unique<IdleThread>();
     } catch (const std::system_error&) {}  // perhaps there is one when code comes
     steps.done("rehearsal");
-    if (prepared.cage.has(cage::Measure::syscalls) && prepared.cage.software) Libraries::open_all(library);
+    if (prepared.cage.has(cage::Measure::syscalls) && prepared.cage.software) {
+        Libraries::open_all(library);
+        Recording::open(library);
+    }
     cage::CodePlace code;
     if (driver.code) code.size = driver.code(&code.base);
     Sheet& sheet = open_sheet();

@@ -46,6 +46,8 @@
       "cuDeviceGetLuid")                                                                                             \
     X("NvSci is for embedded boards, and NVIDIA's driver for others refuses it as well", "wait by events",           \
       "cuDeviceGetNvSciSyncAttributes cudaDeviceGetNvSciSyncAttributes")                                             \
+    X("counters, samples and ranges are read by a tool around the worker, on the host; activity and callbacks are here", \
+      "use --worker-wrapper (docs/profiling.md)", "cupti*")                                                         \
     X("it is cuBLAS as it was before it had handles, or for several GPUs", "use cublas_v2.h, or NVIDIA's cuBLAS in the guest", \
       "cublasXt* cublasAlloc cublasFree cublasInit cublasShutdown cublasGetError cublasSetKernelStream")             \
     X("the host's cuBLAS and cuRAND are served for what programs were seen to call",                                 \

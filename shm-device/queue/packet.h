@@ -77,9 +77,12 @@ class Reader {
 
 // What stands before each request and each reply.
 struct RequestHead {
-    std::uint32_t op;       // the row, by its number at the bridge (identity.h)
+    std::uint32_t op;       // the row, by its number at the bridge (identity.h), and maybe `correlated`
     std::uint32_t context;  // id of the CUcontext that is current in the calling thread; 0: none
 };
+// Behind such a head is a word with the number of the program's call that gives the command, for records of what the
+// GPU does (rows/activity.h). Sent only to a bridge that has their rows.
+inline constexpr std::uint32_t correlated = 0x80000000;
 struct ReplyHead {
     std::int32_t result;  // CUresult
     std::uint32_t bytes;  // of the values that follow

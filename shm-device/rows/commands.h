@@ -23,6 +23,7 @@
 #include "shm-device/cuda/libraries.h"
 #include "shm-device/kinds/array_kinds.h"
 #include "shm-device/layout.h"
+#include "shm-device/rows/activity.h"
 #include "shm-device/rows/array.h"
 #include "shm-device/rows/channel.h"
 #include "shm-device/rows/context.h"
@@ -42,7 +43,7 @@
 #define BARCUDA_OWN_ROWS(X)                                                                            \
     BARCUDA_CONTEXT_OWN_ROWS(X) BARCUDA_MODULE_OWN_ROWS(X) BARCUDA_LAUNCH_OWN_ROWS(X)                  \
     BARCUDA_MEMORY_OWN_ROWS(X) BARCUDA_COPY_OWN_ROWS(X) BARCUDA_ARRAY_OWN_ROWS(X) BARCUDA_STREAM_OWN_ROWS(X) \
-    BARCUDA_GRAPH_OWN_ROWS(X) BARCUDA_CHANNEL_OWN_ROWS(X)
+    BARCUDA_GRAPH_OWN_ROWS(X) BARCUDA_CHANNEL_OWN_ROWS(X) BARCUDA_ACTIVITY_OWN_ROWS(X)
 // Of NVIDIA's math libraries. Functions of the second list cross as their twins with 64-bit sizes.
 #define BARCUDA_LIBRARY_ROWS(X) BARCUDA_CUBLAS_ROWS(X) BARCUDA_CURAND_ROWS(X)
 #define BARCUDA_LIBRARY_WIDE_ROWS(X) BARCUDA_CUBLAS_WIDE_ROWS(X)

@@ -24,6 +24,7 @@
 #include <type_traits>
 
 #include "soft-gpu/driver/checkpoint.h"
+#include "soft-gpu/driver/tracing.h"
 #include "soft-gpu/engine.h"
 
 namespace barcuda::soft::driver {
@@ -63,11 +64,12 @@ template <class Body> CUresult answer(const char* name, const Body& body) {
 // The frame of almost every function: it needs cuInit, and is forbidden in a host function and while the process is
 // locked.
 template <class Body> CUresult api(const Body& body, const char* name = __builtin_FUNCTION()) {
-    return answer(name, [&] {
+    tracing::TracedCall traced(name);
+    return traced.result(answer(name, [&] {
         require_initialized();
         const Gate::Call call;
         return body();
-    });
+    }));
 }
 
 }  // namespace barcuda::soft::driver

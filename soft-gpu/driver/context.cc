@@ -212,7 +212,7 @@ void Context::perform(Stream& stream, std::shared_ptr<Operation> operation) {
     if (mark.stream) {
         mark.wait();
     } else {
-        stream.execute(*operation, {});
+        stream.execute(*operation, {}, tracing::current_call(), false);
         stream.end_here();
     }
     check();

@@ -196,17 +196,40 @@ CUDA_MEMCPY3D as_box(const CUDA_MEMCPY3D_PEER& from) {
     return box;
 }
 
-void Copy::run(Context&) {
+namespace {
+tracing::Work::Memory kind_of(const Copy::Side& side) {
+    using Kind = tracing::Work::Memory;
+    return side.array ? Kind::array : side.device ? Kind::device : side.pageable ? Kind::pageable : Kind::pinned;
+}
+void locate(const Copy::Side& side, const Context& here, std::uint64_t& context, int& device) {
+    const auto its = side.device ? Driver::get().contexts.try_find(side.context) : nullptr;
+    context = its ? its->id : here.id;
+    device = its ? its->device : here.device;
+}
+}  // namespace
+
+void Copy::run(Context& context) {
     if (bytes() == 0) return;
     require_there(to, true);
+    tracing::Timed timed([&](tracing::Work& work) {
+        work.kind = tracing::Work::Kind::copy;
+        work.device = context.device;
+        work.context = context.id;
+        work.bytes = bytes();
+        work.from = kind_of(from);
+        work.to = kind_of(to);
+        locate(from, context, work.from_context, work.from_device);
+        locate(to, context, work.to_context, work.to_device);
+    });
     if (staged) {
         std::memcpy(to.start, staged->bytes.data(), staged->bytes.size());
-        return;
+        return timed.done();
     }
     require_there(from, false);
     for (std::size_t z = 0; z < depth; ++z)
         for (std::size_t y = 0; y < height; ++y)
             std::memmove(to.start + z * to.slice + y * to.row, from.start + z * from.slice + y * from.row, width);
+    timed.done();
 }
 
 bool is_there(const CUDA_MEMSET_NODE_PARAMS& asked) {
@@ -228,9 +251,16 @@ std::shared_ptr<Fill> fill(const CUDA_MEMSET_NODE_PARAMS& asked, bool captured) 
     return fill;
 }
 
-void Fill::run(Context&) {
+void Fill::run(Context& context) {
     if (asked.width == 0 || asked.height == 0) return;
     require_there(asked.dst, span_of(asked.width * asked.elementSize, asked.height, 1, asked.pitch, 0), true);
+    tracing::Timed timed([&](tracing::Work& work) {
+        work.kind = tracing::Work::Kind::fill;
+        work.device = context.device;
+        work.context = context.id;
+        work.bytes = asked.width * asked.elementSize * asked.height;
+        work.value = asked.value;
+    });
     for (std::size_t y = 0; y < asked.height; ++y) {
         void* const row = reinterpret_cast<void*>(asked.dst + y * asked.pitch);
         switch (asked.elementSize) {
@@ -241,6 +271,7 @@ void Fill::run(Context&) {
             default: std::fill_n(static_cast<std::uint32_t*>(row), asked.width, asked.value); break;
         }
     }
+    timed.done();
 }
 
 }  // namespace barcuda::soft::driver

@@ -244,7 +244,10 @@ void append(GraphExec::Plan& plan, const Graph& graph) {
     for (const GraphNode* node : graph.in_order()) {
         if (!node->enabled) continue;
         if (const auto* child = dynamic_cast<const ChildGraph*>(node->operation.get())) append(plan, *child->graph);
-        else if (node->operation->type() != CU_GRAPH_NODE_TYPE_EMPTY) plan.push_back(node->operation);
+        else if (node->operation->type() != CU_GRAPH_NODE_TYPE_EMPTY) {
+            if (node->operation->node != node->original) node->operation->node = node->original;
+            plan.push_back(node->operation);
+        }
     }
 }
 }  // namespace
@@ -353,7 +356,10 @@ void GraphExec::update(GraphNode& node, std::shared_ptr<Operation> fresh) {
 }
 
 void GraphRun::run(Context& context) {
-    for (const auto& operation : *plan) operation->run(context);
+    for (const auto& operation : *plan) {
+        tracing::running_graph(exec, operation->node);
+        operation->run(context);
+    }
 }
 
 }  // namespace barcuda::soft::driver

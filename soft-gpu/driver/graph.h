@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "soft-gpu/driver/driver.h"
 #include "soft-gpu/driver/operations.h"
 
 namespace barcuda::soft::driver {
@@ -51,6 +52,7 @@ struct Condition {
 
 struct Graph : std::enable_shared_from_this<Graph> {
     ~Graph();
+    const std::uint64_t number = Driver::get().next_id++;
     std::vector<std::shared_ptr<GraphNode>> nodes;  // in the order of their addition
     std::map<std::shared_ptr<UserObject>, unsigned> users;
     std::vector<std::shared_ptr<Condition>> conditions;
@@ -110,6 +112,7 @@ struct Conditional final : Operation {
 struct GraphExec {
     using Plan = std::vector<std::shared_ptr<Operation>>;
     GraphExec(const Graph& graph, unsigned long long flags);
+    const std::uint64_t number = Driver::get().next_id++;
 
     std::shared_ptr<Graph> graph;                     // a clone of its own
     std::map<std::uint64_t, GraphNode*> of_original;  // by their numbers
@@ -131,6 +134,7 @@ struct GraphExec {
 
 // A launch's operation.
 struct GraphRun final : OperationOf<GraphRun, CU_GRAPH_NODE_TYPE_GRAPH> {
+    std::uint64_t exec = 0;  // by its number
     std::shared_ptr<const GraphExec::Plan> plan;
     void run(Context& context) override;
 };

@@ -104,6 +104,18 @@ void Launch::run(Context& context) {
     here.parameters = parameters;
     here.multiprocessors = context.limits.multiprocessors;
     look_at_textures();
+    tracing::Timed timed([&](tracing::Work& work) {
+        work.device = context.device;
+        work.context = context.id;
+        work.name = function->info.name.c_str();
+        std::ranges::copy(config.grid, work.grid);
+        std::ranges::copy(config.block, work.block);
+        work.static_shared = function->info.static_shared_bytes;
+        work.dynamic_shared = config.dynamic_shared_bytes;
+        work.local = function->info.local_bytes;
+        work.registers = function->info.registers;
+        work.cooperative = config.cooperative;
+    });
     bool printed = false;
     const auto flush = [&] {
         if (printed) std::fflush(stdout);  // a program that waits for the kernel finds its output written
@@ -117,6 +129,7 @@ void Launch::run(Context& context) {
         flush();
         throw;
     }
+    timed.done();
     flush();
 }
 

@@ -18,6 +18,7 @@ struct Operation {
     virtual std::shared_ptr<Operation> copy() const = 0;
     // Whether it runs even if the context is in error: callbacks and releases must not be lost.
     virtual bool runs_after_fault() const { return false; }
+    std::uint64_t node = 0;  // in a plan: the graph's node, by its number
 };
 
 // Gives a final struct its copy().

@@ -37,7 +37,7 @@ Mark Stream::last() {
 
 Mark Stream::enqueue(std::shared_ptr<Operation> operation, std::vector<Mark> after) {
     std::lock_guard lock(mutex_);
-    queue_.push_back({std::move(operation), std::move(after)});
+    queue_.push_back({std::move(operation), std::move(after), tracing::current_call()});
     ++submitted_;
     if (!threaded_) {
         std::thread([self = shared_from_this()] { self->work(); }).detach();
@@ -65,8 +65,9 @@ void Stream::end_here() {
     changed_.notify_all();
 }
 
-void Stream::execute(Operation& operation, const std::vector<Mark>& after) {
+void Stream::execute(Operation& operation, const std::vector<Mark>& after, std::uint32_t call, bool asynchronous) {
     for (const Mark& mark : after) mark.wait();
+    const tracing::RunningWork running(id, call, asynchronous);
     if (context_->fault() != CUDA_SUCCESS && !operation.runs_after_fault()) return;
     try {
         operation.run(*context_);
@@ -89,7 +90,7 @@ void Stream::work() {
         queue_.pop_front();
         busy_ = true;
         lock.unlock();
-        execute(*entry.operation, entry.after);
+        execute(*entry.operation, entry.after, entry.call, true);
         entry = {};  // release what it held before a waiter learns that it is done
         lock.lock();
         busy_ = false;

@@ -57,12 +57,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
     struct Entry {
         std::shared_ptr<Operation> operation;
         std::vector<Mark> after;
+        std::uint32_t call;  // tracing.h
     };
     Mark enqueue(std::shared_ptr<Operation> operation, std::vector<Mark> after);
     // True: nothing comes before the operation; the caller runs it and calls end_here().
     bool begin_here(const std::vector<Mark>& after);
     void end_here();
-    void execute(Operation& operation, const std::vector<Mark>& after);
+    void execute(Operation& operation, const std::vector<Mark>& after, std::uint32_t call, bool asynchronous);
     void work();
 
     const std::shared_ptr<Context> context_;

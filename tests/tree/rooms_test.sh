@@ -11,10 +11,10 @@ from pathlib import Path
 ROOMS = """
 base/os base base/cli
 shm-device shm-device/queue shm-device/kinds shm-device/cuda shm-device/rows shm-device/doors shm-device/region
-soft-gpu soft-gpu/ptx soft-gpu/compiler soft-gpu/driver soft-gpu/driver/calls soft-gpu/blas soft-gpu/random soft-gpu/nvml
+soft-gpu soft-gpu/ptx soft-gpu/compiler soft-gpu/driver soft-gpu/driver/calls soft-gpu/blas soft-gpu/random soft-gpu/nvml soft-gpu/cupti
 guest-allocator/glibc guest-allocator/pmem guest-allocator/commands guest-allocator/heap guest-allocator/heap/registered
 guest-allocator/client guest-allocator/driver guest-allocator/driver/managed/state guest-allocator/driver/managed/mechanism
-guest-allocator/driver/managed guest-allocator/runtime guest-allocator/libraries guest-allocator/nvml
+guest-allocator/driver/managed guest-allocator/runtime guest-allocator/libraries guest-allocator/cupti guest-allocator/nvml
 host-bridge/between host-bridge/cage host-bridge/monitor host-bridge/watch
 host-bridge/suspended host-bridge/keeper
 host-bridge/worker/quota host-bridge/worker/memory host-bridge/worker/births host-bridge/worker/session host-bridge/worker/bodies host-bridge/worker

@@ -38,7 +38,7 @@ CUresult replace_address(CUtensorMap* map, CUdeviceptr address) {
 }
 
 CUresult launch(CUfunction function, Shape shape, CUstream stream, const void* parameters, std::size_t bytes) {
-    return shape.cooperative || shape.clustered()
+    return shape.cooperative || shape.clustered() || session().recording().on()
                ? try_launch(function, shape, stream, parameters, bytes)
                : session().launches().hold(function, shape, stream, parameters, bytes);
 }

@@ -38,6 +38,7 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
       print_search_(status),
       libraries_(driver.library),
       user_objects_(driver),
+      recording_(driver.library),
       scratch_(new std::byte[scratch_bytes]) {}
 
 void Session::record_births(CodeStore& code) {

@@ -17,6 +17,7 @@
 //   PrintSearch whether any of it may print
 //   Libraries   the host's cuBLAS and cuRAND
 //   UserObjects what graphs keep for the client
+//   Recording   what the GPU does for the client, for its profiler
 //   Births      from which commands all of that was born
 //
 // Each needs only those before it, except Launches, which makes Deferred make room. The bodies of commands
@@ -37,6 +38,7 @@
 #include "host-bridge/worker/session/deferred.h"
 #include "host-bridge/worker/session/libraries.h"
 #include "host-bridge/worker/session/print_search.h"
+#include "host-bridge/worker/session/recording.h"
 #include "host-bridge/worker/session/turn_taking.h"
 #include "host-bridge/worker/session/user_objects.h"
 
@@ -181,6 +183,7 @@ class Session {
     PrintSearch& print_search() { return print_search_; }
     Libraries& libraries() { return libraries_; }
     UserObjects& user_objects() { return user_objects_; }
+    Recording& recording() { return recording_; }
     Births& births() { return births_; }
 
   private:
@@ -213,6 +216,7 @@ class Session {
     PrintSearch print_search_;
     Libraries libraries_;
     UserObjects user_objects_;
+    Recording recording_;
     Births births_;
     TurnTaking* turns_ = nullptr;  // null: the worker takes no turns
     std::set<std::uint64_t> objects_;

@@ -325,6 +325,7 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
         }
         std::vector<std::shared_ptr<EventRecord>> records;
         auto run = std::make_shared<GraphRun>();
+        run->exec = exec->number;
         std::unique_lock lock(exec->launching);  // one launch at a time, in the order of the calls
         {
             std::lock_guard structure(graphs_mutex());

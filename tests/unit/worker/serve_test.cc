@@ -53,10 +53,14 @@ struct ServeTest : testing::Test {
         c.offset = BARCUDA_CHANNELS_OFFSET;
         return c;
     }
-    void post(Op op) {
-        const RequestHead head{static_cast<std::uint32_t>(op), 0};
+    void post(Op op) { post(static_cast<std::uint32_t>(op), {}); }
+    void post(std::uint32_t op, const std::vector<std::uint64_t>& body) {
+        const RequestHead head{op, 0};
         std::memcpy(channel.commands(), &head, sizeof head);
-        const virtqueue::Buffer chain[] = {{channel.offset + BARCUDA_COMMANDS_OFFSET, sizeof head, false}};
+        const std::size_t bytes = body.size() * sizeof body[0];
+        if (bytes) std::memcpy(channel.commands() + sizeof head, body.data(), bytes);
+        const virtqueue::Buffer chain[] = {
+            {channel.offset + BARCUDA_COMMANDS_OFFSET, static_cast<std::uint32_t>(sizeof head + bytes), false}};
         queue.post(chain);
     }
 };
@@ -71,6 +75,23 @@ TEST_F(ServeTest, AClientWhoseMemoryIsLostHearsTheGpusError) {
     EXPECT_EQ(std::uint32_t{BARCUDA_STATE_DEAD}, channel.status().state);
     EXPECT_EQ(CUDA_ERROR_ECC_UNCORRECTABLE, channel.status().fatal_error);
     EXPECT_THAT(channel.status().message, testing::HasSubstr("does not take back the memory"));
+}
+
+TEST_F(ServeTest, TheNumberOfACallStandsBeforeACommandsValues) {
+    const auto op = static_cast<std::uint32_t>(Op::cuCtxSynchronize);
+    post(op | correlated, {4711, 5});
+    const auto command = reader.next();
+    ASSERT_TRUE(command);
+    EXPECT_EQ(op, command->head.op);
+    EXPECT_EQ(4711U, command->call);
+    ASSERT_EQ(sizeof(std::uint64_t), command->body.size());
+    EXPECT_EQ(std::byte{5}, command->body[0]);
+}
+
+TEST_F(ServeTest, ACommandThatPromisesTheNumberOfACallHasIt) {
+    post(static_cast<std::uint32_t>(Op::cuCtxSynchronize) | correlated, {});
+    EXPECT_EQ(1, serve(reader, ground.session, supply, channel.status(), sheet, leave, nullptr));
+    EXPECT_THAT(channel.status().message, testing::HasSubstr("without the number of its call"));
 }
 
 }  // namespace
