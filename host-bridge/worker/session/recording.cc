@@ -25,13 +25,14 @@ namespace barcuda {
 using ext::Activity;
 using ext::Did;
 
-// CUPTI's functions that a worker uses; all but the last two are in every version.
-#define BARCUDA_CUPTI_FUNCTIONS(X)                                                                             \
-    X(ActivityEnable)                                                                                          \
-    X(ActivityDisable)                                                                                         \
-    X(ActivityRegisterCallbacks) X(ActivityFlushAll) X(ActivityGetNextRecord) X(ActivityGetNumDroppedRecords)  \
-        X(ActivityPushExternalCorrelationId) X(ActivityPopExternalCorrelationId) X(GetTimestamp) X(GetVersion) \
-            X(GetContextId) X(GetStreamIdEx) X(GetGraphId) X(GetGraphNodeId)
+// CUPTI's functions that a worker uses, and that CUPTI 12 has.
+// clang-format off
+#define BARCUDA_CUPTI_FUNCTIONS(X)                                                                           \
+    X(ActivityEnable) X(ActivityDisable) X(ActivityRegisterCallbacks) X(ActivityFlushAll)                    \
+    X(ActivityGetNextRecord) X(ActivityGetNumDroppedRecords) X(ActivityPushExternalCorrelationId)            \
+    X(ActivityPopExternalCorrelationId) X(GetTimestamp) X(GetVersion) X(GetContextId) X(GetStreamIdEx)       \
+    X(GetGraphId) X(GetGraphNodeId)
+// clang-format on
 struct Recording::Cupti {
 #define X(name) decltype(&::cupti##name) name = nullptr;
     BARCUDA_CUPTI_FUNCTIONS(X)
