@@ -312,6 +312,51 @@ static void check_callbacks() {
     REQUIRE(all.fills.size() == 2 && all.fills[0].correlationId == heard.entered[0].second);
 }
 
+// Of the driver's calls it hears the parameters, too, and of launches the kernel's name.
+struct HeardOfDriver {
+    int launches = 0, copies = 0;
+    CUfunction function = nullptr;
+    CUstream stream = nullptr;
+};
+static void CUPTIAPI hear_driver(void* to, CUpti_CallbackDomain, CUpti_CallbackId id, const void* about) {
+    HeardOfDriver& heard = *(HeardOfDriver*)to;
+    const auto* data = (const CUpti_CallbackData*)about;
+    if (data->callbackSite != CUPTI_API_ENTER) return;
+    if (id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel) {
+        const auto* p = (const cuLaunchKernel_params*)data->functionParams;
+        REQUIRE(p->f == heard.function && p->gridDimX == 3 && p->gridDimY == 2 && p->gridDimZ == 1);
+        REQUIRE(p->blockDimX == 32 && p->blockDimY == 2 && p->blockDimZ == 1 && p->sharedMemBytes == 128);
+        REQUIRE(p->hStream == heard.stream && p->kernelParams && !p->extra);
+        REQUIRE(strstr(data->symbolName, "scale"));
+        ++heard.launches;
+    } else if (id == CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2) {
+        const auto* p = (const cuMemcpyDtoH_v2_params*)data->functionParams;
+        REQUIRE(p->dstHost == host && p->srcDevice == (CUdeviceptr)device && p->ByteCount == 96);
+        ++heard.copies;
+    }
+}
+static void check_callbacks_of_the_driver() {
+    HeardOfDriver heard;
+    CHECK(cudaGetFuncBySymbol(&heard.function, (const void*)scale));
+    CHECK(cudaStreamCreate(&heard.stream));
+    CUpti_SubscriberHandle subscriber;
+    CUPTI(cuptiSubscribe(&subscriber, hear_driver, &heard));
+    CUPTI(cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel));
+    CUPTI(cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2));
+    int count = 64;
+    float by = 1;
+    void* parameters[] = {&device, &count, &by};
+    REQUIRE(cuLaunchKernel(heard.function, 3, 2, 1, 32, 2, 1, 128, heard.stream, parameters, nullptr) == CUDA_SUCCESS);
+    CHECK(cudaStreamSynchronize(heard.stream));
+    REQUIRE(cuMemcpyDtoH(host, (CUdeviceptr)device, 96) == CUDA_SUCCESS);
+    CUPTI(cuptiUnsubscribe(subscriber));
+    const Seen all = take();
+    REQUIRE(heard.launches == 1 && heard.copies == 1 && all.kernels.size() == 1 && all.copies.size() == 1);
+    REQUIRE(all.kernels[0].gridX == 3 && all.kernels[0].blockY == 2 && all.kernels[0].dynamicSharedMemory == 128);
+    REQUIRE(called(all, all.kernels[0].correlationId) == "cuLaunchKernel");
+    CHECK(cudaStreamDestroy(heard.stream));
+}
+
 // Times by a clock of the program's own.
 static uint64_t own_clock() {
     timespec t;
@@ -354,6 +399,7 @@ int main(int argc, char** argv) {
     check_graph();
     check_kinds();
     check_callbacks();
+    check_callbacks_of_the_driver();
     check_own_clock();
 
     uint32_t events = 0;
