@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // calls.cc: what is recorded of the program's own calls, in the threads that make them: their times, ids that the
 // program has pushed, and the calls of its subscriber. A call has one number, by which records of what the GPU does for
-// it name it (client/activity.h). A call that another makes, the runtime's of the driver, is a part of it.
+// it name it (client/activity.h). A call that another makes, the runtime's of the driver, is a part of it: it has the
+// same number and no record, and a subscriber hears of it, as natively.
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <iterator>
 #include <mutex>
 #include <string_view>
 #include <utility>
@@ -36,15 +38,20 @@ std::uint64_t now() noexcept {
 
 namespace {
 
-struct Caller {
-    unsigned depth = 0;  // of calls in one another
-    bool recorded = false, heard = false;
+struct MadeCall {
     const Function* function = nullptr;
-    std::uint64_t start = 0;
+    bool heard = false;
     // For the subscriber: between a call's two callbacks.
     std::uint64_t subscribers_word = 0;
     const char* symbol = nullptr;
     alignas(16) std::byte parameters[most_parameter_bytes];
+};
+struct Caller {
+    unsigned depth = 0;      // of calls in one another
+    bool calls_out = false;  // the subscriber runs: what it calls is not looked at
+    MadeCall made[2];        // the program's, and the driver's within the runtime's
+    bool recorded = false;
+    std::uint64_t start = 0;
     std::vector<std::uint64_t> ids[CUPTI_EXTERNAL_CORRELATION_KIND_SIZE];
 };
 // This thread's own; null: it has made no call that was looked at.
@@ -65,7 +72,7 @@ std::uint32_t thread_id() noexcept {
 }
 
 // Of a launch of the driver's: the kernel's name.
-const char* symbol_of(const Caller& c) noexcept {
+const char* symbol_of(const MadeCall& c) noexcept {
     const std::string_view name = c.function->name;
     if (!c.function->gather || !name.starts_with("cuLaunch") || name.starts_with("cuLaunchHost")) return nullptr;
     // The function stands before or behind a struct that describes the launch.
@@ -75,7 +82,7 @@ const char* symbol_of(const Caller& c) noexcept {
     return cuFuncGetName(&symbol, function) == CUDA_SUCCESS ? symbol : nullptr;
 }
 
-void tell_subscriber(Caller& c, CUpti_ApiCallbackSite site, std::uint32_t call, std::uint64_t* result) noexcept {
+void tell_subscriber(Caller& caller, MadeCall& c, CUpti_ApiCallbackSite site, std::uint64_t* result) noexcept {
     const auto subscriber = asked.subscriber.load(std::memory_order_acquire);
     if (!subscriber) return;
     CUpti_CallbackData data{};
@@ -86,8 +93,10 @@ void tell_subscriber(Caller& c, CUpti_ApiCallbackSite site, std::uint32_t call, 
     data.symbolName = c.symbol;
     data.context = current_context();
     data.correlationData = &c.subscribers_word;
-    data.correlationId = call;
+    data.correlationId = activity::call;
+    caller.calls_out = true;
     subscriber(asked.subscribers_data.load(std::memory_order_relaxed), c.function->domain, c.function->id, &data);
+    caller.calls_out = false;
 }
 
 void record(const Caller& c, std::uint32_t call, std::uint64_t end, std::uint64_t result) noexcept {
@@ -98,9 +107,10 @@ void record(const Caller& c, std::uint32_t call, std::uint64_t end, std::uint64_
                                                                 static_cast<CUpti_ExternalCorrelationKind>(kind),
                                                                 c.ids[kind].back(), call, 0});
     CUpti_ActivityAPI api{};
+    const Function& function = *c.made[0].function;
     api.kind =
-        c.function->domain == CUPTI_CB_DOMAIN_RUNTIME_API ? CUPTI_ACTIVITY_KIND_RUNTIME : CUPTI_ACTIVITY_KIND_DRIVER;
-    api.cbid = c.function->id;
+        function.domain == CUPTI_CB_DOMAIN_RUNTIME_API ? CUPTI_ACTIVITY_KIND_RUNTIME : CUPTI_ACTIVITY_KIND_DRIVER;
+    api.cbid = function.id;
     api.start = c.start;
     api.end = end;
     api.processId = static_cast<std::uint32_t>(getpid());
@@ -112,37 +122,50 @@ void record(const Caller& c, std::uint32_t call, std::uint64_t end, std::uint64_
 
 std::atomic<std::uint32_t> last_call{0};
 
+void hear_begin(Caller& caller, MadeCall& c, const activity::Given& given, const std::uint64_t* on_stack) noexcept {
+    c.heard = c.function && asked.heard.has(c.function->domain, c.function->id);
+    if (!c.heard) return;
+    c.subscribers_word = 0;
+    c.symbol = nullptr;
+    if (c.function->gather) {
+        c.function->gather(given, on_stack, c.parameters);
+        caller.calls_out = true;
+        c.symbol = symbol_of(c);
+        caller.calls_out = false;
+    }
+    tell_subscriber(caller, c, CUPTI_API_ENTER, nullptr);
+}
+
 void begins(std::uint32_t entry, const activity::Given* given, const std::uint64_t* on_stack) noexcept {
     Caller& c = this_caller();
-    if (c.depth++ != 0) return;
+    const unsigned outside = c.depth++;
+    if (c.calls_out || outside >= std::size(c.made)) return;
+    MadeCall& made = c.made[outside];
+    made.function = function_at(entry);
+    if (outside == 1) {
+        const Function* const whose = c.made[0].function;
+        const bool is_within_runtimes = whose && whose->domain == CUPTI_CB_DOMAIN_RUNTIME_API && made.function &&
+                                        made.function->domain == CUPTI_CB_DOMAIN_DRIVER_API;
+        if (!is_within_runtimes) made.function = nullptr;
+        return hear_begin(c, made, *given, on_stack);
+    }
     std::uint32_t call = last_call.fetch_add(1, std::memory_order_relaxed) + 1;
     if (call == 0) call = last_call.fetch_add(1, std::memory_order_relaxed) + 1;
     activity::call = call;
-    c.function = function_at(entry);
-    if (!c.function) return;
-    const auto [domain, id, name, gather] = *c.function;
-    c.recorded = asked.recorded.has(domain, id);
-    c.heard = asked.heard.has(domain, id);
-    if (c.heard) {
-        c.subscribers_word = 0;
-        if (gather) gather(*given, on_stack, c.parameters);
-        c.symbol = symbol_of(c);
-        tell_subscriber(c, CUPTI_API_ENTER, call, nullptr);
-    }
+    c.recorded = made.function && asked.recorded.has(made.function->domain, made.function->id);
+    hear_begin(c, made, *given, on_stack);
     if (c.recorded) c.start = now();
 }
 
 void ends(std::uint32_t, std::uint64_t result) noexcept {
     Caller& c = this_caller();
-    if (--c.depth != 0) return;
-    const std::uint32_t call = activity::call;
-    if (c.function && c.recorded) record(c, call, now(), result);
-    if (c.function && c.heard) {
-        ++c.depth;  // what it calls is a part of this call
-        tell_subscriber(c, CUPTI_API_EXIT, call, &result);
-        --c.depth;
+    const unsigned outside = c.depth - 1;
+    if (!c.calls_out && outside < std::size(c.made)) {
+        if (outside == 0 && c.recorded) record(c, activity::call, now(), result);
+        if (MadeCall& made = c.made[outside]; made.heard) tell_subscriber(c, made, CUPTI_API_EXIT, &result);
+        if (outside == 0) activity::call = 0;
     }
-    activity::call = 0;
+    c.depth = outside;
 }
 
 constexpr activity::Recorder recorder{begins, ends, cuda_is_there};

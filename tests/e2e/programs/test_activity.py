@@ -2,6 +2,9 @@
 """A profiler in the program sees what the GPU does, by the host's CUPTI (tests/programs/own_profiler.cu, which all programs' tests run); what is not
 served says so, and so does a host without CUPTI."""
 import shutil
+import sys
+
+import pytest
 
 from e2e.flat import BRIDGE, BUILD, LIBRARIES, needs_soft
 
@@ -11,9 +14,16 @@ PROFILER = BUILD / "programs/own_profiler"
 @needs_soft("the toolkit's CUPTI is on a host with a GPU")
 def test_what_is_not_served_says_so(region):
     region.serve()
-    ran = region.client(PROFILER, "refused")
+    ran = region.client(PROFILER, "guest")
     assert ran.status == 0 and "PASSED" in ran.out, ran
     assert ran.err.count("barcuda: cuptiDeviceGetNumEventDomains: not supported: ") == 1, ran
+
+
+@pytest.mark.parametrize("name", ["libcupti.so.12", "libcupti.so.13"])
+def test_programs_that_open_cupti_by_name_find_it(region, name):
+    region.serve()
+    ran = region.client(sys.executable, "-c", f"import ctypes; ctypes.CDLL('{name}').cuptiActivityEnable(10) and exit(1); print('found')")
+    assert ran.out == "found\n", ran
 
 
 @needs_soft("the toolkit's CUPTI is on a host with a GPU")
