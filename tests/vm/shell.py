@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """shell.py: a guest whose shell takes lines while its bridge, on this machine, is told what to do. (Guests that run one program: guest.py.)"""
+import copy
 import json
 import re
 import socket
 import subprocess
 
-from e2e.flat import BARCUDA, BUILD, DEVICE, TOP, Program, run, until
+from e2e.flat import BARCUDA, BUILD, DEVICE, TOP, Program, run, text_of, until
 
 PATIENCE = 300  # an emulated guest boots for a minute where others build
 
@@ -42,9 +43,17 @@ class Shell:
         until(lambda: len(list(self.folder.glob("barcuda-vm.*"))) > len(self.logs) or not self.vm.runs(), "it starts")
         self.find_log()
 
-    def wake(self, folder):
+    def fork(self, folder, name):
+        """Another guest goes on from the point at which this one was suspended, with a region of its own."""
+        other = copy.copy(self)
+        other.region = f"{self.region}.{name}"
+        other.options = [other.region if word == self.region else word for word in map(str, self.options)]
+        other.wake(folder, "--as", name)
+        return other
+
+    def wake(self, folder, *options):
         """The guest goes on, in another QEMU under another bridge, with what `barcuda suspend` has written to the folder."""
-        self.go_on("--wake", folder)
+        self.go_on("--wake", folder, *options)
 
         def goes_on():
             assert self.vm.runs(), f"it did not wake: {self.vm}\n{self.bridge_log}"
@@ -82,7 +91,7 @@ class Shell:
 
     @property
     def bridge_log(self):
-        return (self.log / "bridge").read_text(errors="replace")
+        return text_of(self.log / "bridge")
 
     def ask(self, what, *options):
         return run(BARCUDA, what, "--region", self.region, *options, patience=PATIENCE)

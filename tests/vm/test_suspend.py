@@ -3,7 +3,7 @@
 on in another QEMU, with right results; and what QEMU or the disk refuses, after which the guest runs as before. And a guest that goes from QEMU
 to QEMU while its bridge serves.
 
-By hand: MOVES=20 moves it so many times, and at each of these doors."""
+By hand: MOVES=20 moves it so many times, and at each of these doors; FORKS=8 lets it go on so many times at once."""
 import hashlib
 import os
 import re
@@ -11,6 +11,7 @@ import resource
 import shutil
 import signal
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from vm.shell import PATIENCE, Shell
 TRAINS, HOLDS = BUILD / "e2e/trains", BUILD / "e2e/pauses"
 # As little as a guest may have: all of it goes to the disk and back.
 SMALL = ["--memory", "512M", "--region-size", "1G", "--option=--device-memory=blocks"]
+FORKS = int(os.environ.get("FORKS", "2"))
 TOOLS = ["mkfifo", "sleep", "grep", "tail", "md5sum", "cat"]
 
 
@@ -32,7 +34,8 @@ def folder():
     made.chmod(0o711)  # for libvirt's QEMU
     yield made
     shutil.rmtree(made, ignore_errors=True)
-    Path(f"{made}.region").unlink(missing_ok=True)
+    for region in made.parent.glob(f"{made.name}.region*"):
+        region.unlink()
 
 
 @pytest.fixture
@@ -61,13 +64,26 @@ def trains_on(guest):
     guest.does(f"until [ $(grep -c '^step' /tmp/trained) -gt {before} ]; do sleep 0.1; done")
 
 
+def end_programs(guest):
+    """How many steps it has trained, and a hash of what it said."""
+    guest.does("echo >&7; wait $trains")
+    guest.does("echo >&6; wait $holds && grep -q right /tmp/holds")
+    steps, trained = guest.does("grep -c '^step' /tmp/trained; md5sum < /tmp/trained").split()[:2]
+    return int(steps), trained
+
+
+def end_well(*guests):
+    """All have trained as a program that is left alone does."""
+    trained = [end_programs(guest) for guest in guests]
+    *alone, verdict = succeed(*RUN, TRAINS, f"steps={max(steps for steps, _ in trained)}").splitlines(keepends=True)
+    for guest, (steps, its) in zip(guests, trained):
+        assert hashlib.md5("".join([*alone[:steps], verdict]).encode()).hexdigest() == its, guest.does("cat /tmp/trained")
+        guest.end()
+
+
 def ends_well(guest):
     trains_on(guest)
-    guest.does("echo >&6; wait $holds && grep -q right /tmp/holds")
-    guest.does("echo >&7; wait $trains")
-    steps, trained = guest.does("grep -c '^step' /tmp/trained; md5sum < /tmp/trained").split()[:2]
-    assert hashlib.md5(succeed(*RUN, TRAINS, f"steps={steps}").encode()).hexdigest() == trained, guest.does("cat /tmp/trained")
-    guest.end()
+    end_well(guest)
 
 
 def suspend(guest, folder, *options, **how):
@@ -86,6 +102,29 @@ def with_small_files():
     """Writes beyond so many bytes of a file fail, as on a full disk."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (12 << 20, 12 << 20))
+
+
+def number(guest):
+    """A random one, of the guest's kernel."""
+    return guest.does("cat /proc/sys/kernel/random/uuid").splitlines()[0]
+
+
+def test_a_guest_goes_on_several_times_each_with_its_own_region_and_seed(boot, folder):
+    guest, suspended = boot("plain"), folder / "set"
+    begin(guest)
+    ran = suspend(guest, suspended, "--qmp", guest.log / "qmp")
+    assert ran.status == 0, f"{ran}\n{guest.bridge_log}"
+    guest.vm.wait()
+    clones, took = [], []
+    for n in range(FORKS):
+        began = time.monotonic()
+        clones.append(guest.fork(suspended, f"clone{n}"))
+        trains_on(clones[-1])
+        took.append(time.monotonic() - began)
+    numbers = [number(clone) for clone in clones]
+    assert len({*numbers}) == FORKS, numbers
+    print(f"each trained on after {min(took):.1f} to {max(took):.1f} s")
+    end_well(*clones)
 
 
 @pytest.mark.parametrize("door", ["plain", "virtio-pmem"])
