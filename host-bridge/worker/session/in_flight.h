@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
-#include <utility>
 
 #include "host-bridge/between/driver.h"
 
@@ -34,11 +33,12 @@ class InFlight {
     // Which streams wait for it is asked now, and never later: in a capture NVIDIA's driver takes the question for a
     // mistake of the program and ends the capture, and a capture may be the first work of a stream.
     void stream_made(CUstream stream) {
-        auto its = std::make_shared<Given>();
+        blocking_.erase(stream);  // of one that went with its context
         unsigned flags = 0;
-        if (driver_.cuStreamGetFlags(stream, &flags) == CUDA_SUCCESS && !(flags & CU_STREAM_NON_BLOCKING))
-            driver_.cuStreamGetCtx(stream, &its->blocking_in);
-        streams_[reinterpret_cast<std::uintptr_t>(stream)] = std::move(its);
+        CUcontext context = nullptr;
+        if (driver_.cuStreamGetFlags(stream, &flags) == CUDA_SUCCESS && !(flags & CU_STREAM_NON_BLOCKING) &&
+            driver_.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS)
+            blocking_[stream] = context;
     }
     void add(CUcontext context, CUstream stream) {
         Given& its = *of(context, stream);
@@ -70,6 +70,7 @@ class InFlight {
     // counts as the default stream's.
     void stream_gone(CUstream stream) {
         streams_.erase(reinterpret_cast<std::uintptr_t>(stream));
+        blocking_.erase(stream);
         std::erase_if(handles_, [stream](const auto& handle) { return handle.second == stream; });
     }
     void context_gone(CUcontext context) { streams_.erase(reinterpret_cast<std::uintptr_t>(context)); }
@@ -97,12 +98,14 @@ class InFlight {
         if (its) return its;
         its = std::make_shared<Given>();
         if (handle <= 2) its->default_of = context;
+        else if (const auto known = blocking_.find(stream); known != blocking_.end()) its->blocking_in = known->second;
         return its;
     }
 
     const Driver& driver_;
-    std::unordered_map<std::uintptr_t, std::shared_ptr<Given>> streams_;
-    std::unordered_map<const void*, CUstream> handles_;  // handles that have a stream of their own
+    std::unordered_map<std::uintptr_t, std::shared_ptr<Given>> streams_;  // that had work
+    std::unordered_map<CUstream, CUcontext> blocking_;                    // all that wait for a default one
+    std::unordered_map<const void*, CUstream> handles_;                   // handles that have a stream of their own
     std::uint64_t count_ = 0, all_ = 0, times_idle_ = 0;
 };
 
