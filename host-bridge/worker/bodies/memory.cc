@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // memory.cc: device memory. Calls that natively wait for the GPU are deferred until it is idle (deferred.h). (The
 // guest's half: guest-allocator/driver/memory.cc.)
+#include <bit>
+
 #include "host-bridge/worker/bodies/body.h"
 
 namespace barcuda::ext {
@@ -11,7 +13,7 @@ bool is_freed(CUdeviceptr address) {
     CUdeviceptr begin = 0;
     return session().addresses().went_with_its_code(address, 1) ||
            (driver().cuMemGetAddressRange_v2(&begin, nullptr, address) == CUDA_SUCCESS &&
-            session().addresses().is_retired(begin));
+            (session().addresses().is_retired(begin) || session().addresses().is_freed_in_order(begin)));
 }
 }  // namespace
 
@@ -30,13 +32,22 @@ CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, 
         case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
         case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-        case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: break;
+        case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+        case CU_POINTER_ATTRIBUTE_CONTEXT:
+        case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: break;
         default: return CUDA_ERROR_NOT_SUPPORTED;
     }
     *value = 0;
     if (is_freed(address)) return CUDA_ERROR_INVALID_VALUE;
     void* values[] = {value};
-    return driver().cuPointerGetAttributes(1, &attribute, values, address);
+    const CUresult r = driver().cuPointerGetAttributes(1, &attribute, values, address);
+    // The driver's pointers stay here.
+    if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) *value = *value != 0;
+    if (attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE)
+        *value = session().handles().id_of(std::bit_cast<CUmemoryPool>(*value));
+    return r;
 }
 CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CUdeviceptr address) {
     if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
@@ -72,10 +83,11 @@ BODY(cuMemAllocFromPoolAsync)(CUdeviceptr* address, std::size_t bytes, CUmemoryP
 BODY(cuMemFree_v2)(CUdeviceptr address) { return session().deferred().free(address); }
 BODY(cuMemFreeAsync)(CUdeviceptr address, CUstream stream) {
     session().deferred().note_freed();
-    const CUresult r = driver().cuMemFreeAsync(address, stream);
     Addresses& addresses = session().addresses();  // (a graph's memory is there again at its next launch)
-    if (r == CUDA_SUCCESS && address && !addresses.is_a_graphs(address) && !session().streams().capturing(stream))
-        addresses.freed_in_order(address);
+    const bool notes = address && !addresses.is_a_graphs(address) && !session().streams().capturing(stream);
+    const std::uint64_t buffer = notes ? addresses.buffer_at(address) : 0;
+    const CUresult r = driver().cuMemFreeAsync(address, stream);
+    if (r == CUDA_SUCCESS && notes) addresses.freed_in_order(address, buffer);
     return r;
 }
 

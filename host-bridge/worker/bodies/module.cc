@@ -148,7 +148,8 @@ CUresult variable(CUdeviceptr* address, std::size_t* bytes, Code code, const cha
     std::size_t its_bytes = 0;
     const CUresult r = ask(&its_address, &its_bytes, code, name);
     if (r != CUDA_SUCCESS) return r;
-    session().addresses().note_variable(its_address, its_bytes, reinterpret_cast<std::uint64_t>(code));
+    session().addresses().note_variable(its_address, its_bytes, reinterpret_cast<std::uint64_t>(code),
+                                        session().contexts().owner());
     if (address) *address = its_address;
     if (bytes) *bytes = its_bytes;
     return CUDA_SUCCESS;

@@ -32,9 +32,17 @@ Verdict Addresses::reachable(CUdeviceptr address, std::uint64_t bytes) {
                    driver_.error_name(known_to_driver), type, start, size);
         return bad_value;
     }
-    if (is_retired(start) || went_with_its_code(address, bytes)) return bad_value;
+    if (is_retired(start) || is_freed_in_order(start) || went_with_its_code(address, bytes)) return bad_value;
     reachable_[start] = size;
     return fine;
+}
+
+std::uint64_t Addresses::buffer_at(CUdeviceptr address) const {
+    unsigned long long buffer = 0;
+    if (!driver_.cuPointerGetAttribute ||
+        driver_.cuPointerGetAttribute(&buffer, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) != CUDA_SUCCESS)
+        return 0;
+    return buffer;
 }
 
 void Addresses::promise_in_capture(CUdeviceptr address, std::uint64_t bytes, CUstream stream) {

@@ -10,7 +10,6 @@
 #include <map>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "host-bridge/worker/session/extents.h"
 #include "host-bridge/worker/session/streams.h"
@@ -35,7 +34,7 @@ class Addresses {
     void context_gone(CUcontext context) {
         std::erase_if(allocations_, [&](const auto& known) { return known.second.context == context; });
         promised_.clear();
-        variables_.clear();  // at most, too little is refused
+        std::erase_if(variables_, [&](const auto& known) { return known.second.context == context; });
         forget();
     }
 
@@ -79,16 +78,25 @@ class Addresses {
         if (const auto at = retired_.find(address); at != retired_.end()) retired_.erase(at);
     }
 
-    // ---- freed in a stream's order, since the GPU was last idle. While that free waited, NVIDIA's driver (580.159,
-    // H100) took a second one of cuMemAlloc's memory, and crashed in a later wait
-    void freed_in_order(CUdeviceptr address) { in_order_.insert(address); }
-    bool is_freed_in_order(CUdeviceptr address) const { return in_order_.contains(address); }
+    // ---- freed in a stream's order, and perhaps not yet by the driver: it may have the memory until a thread waits
+    // for the GPU, though the GPU is done, and the client's waits do not reach it. While that free waited, NVIDIA's
+    // driver (580.159, H100) took a second one of cuMemAlloc's memory, and crashed in a later wait. `buffer`: the
+    // driver's number of the memory, since other memory may come to lie there
+    void freed_in_order(CUdeviceptr address, std::uint64_t buffer) {
+        in_order_[address] = buffer;
+        forget();
+    }
+    bool is_freed_in_order(CUdeviceptr address) const {
+        const auto at = in_order_.find(address);
+        return at != in_order_.end() && at->second == buffer_at(address);
+    }
+    std::uint64_t buffer_at(CUdeviceptr address) const;  // 0: the driver has no memory there
     void given_again(CUdeviceptr address) { in_order_.erase(address); }
     void all_freed() { in_order_.clear(); }
 
     // ---- variables of loaded code: they go with it
-    void note_variable(CUdeviceptr address, std::uint64_t bytes, std::uint64_t code) {
-        variables_[address] = {bytes, code, false};
+    void note_variable(CUdeviceptr address, std::uint64_t bytes, std::uint64_t code, CUcontext context) {
+        variables_[address] = {bytes, code, context, false};
     }
     // The client has unloaded the code, and the driver may still have it.
     void retire_variables(std::uint64_t code) {
@@ -120,6 +128,7 @@ class Addresses {
     };
     struct Variable {
         std::uint64_t bytes, code;  // code: the driver's handle
+        CUcontext context;
         bool retired;
     };
     bool promised(CUdeviceptr address, std::uint64_t bytes) const;
@@ -131,7 +140,7 @@ class Addresses {
     std::map<CUdeviceptr, std::uint64_t> reachable_;  // start -> bytes, as the driver reported
     std::unordered_map<CUdeviceptr, Allocation> allocations_;
     std::map<CUdeviceptr, Variable> variables_;
-    std::unordered_set<CUdeviceptr> in_order_;
+    std::unordered_map<CUdeviceptr, std::uint64_t> in_order_;
     std::multiset<CUdeviceptr> retired_;      // memory of another process as often as it was closed
     std::map<CUdeviceptr, unsigned> opened_;  // memory of another process, and how often it was opened
 };

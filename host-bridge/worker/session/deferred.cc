@@ -24,10 +24,7 @@ bool Deferred::check_idle() {
         for (CUstream s : ending->streams) ask(s);
     }
     worked_ = !all;
-    if (all) {
-        in_flight_.all_done();
-        addresses_.all_freed();
-    }
+    if (all) in_flight_.all_done();
     return all;
 }
 
@@ -85,10 +82,13 @@ bool Deferred::reap(bool wait) {
         if (CUresult r = release(e); r != CUDA_SUCCESS)
             fences_.post_failure(static_cast<std::uint32_t>(Op::cuMemFree_v2), r);
     }
-    for (CUcontext context : std::exchange(pools_freed_in_, {})) {
+    std::erase_if(pools_freed_in_, [&](CUcontext context) {
         contexts_.switch_to(context);
-        if (streams_.askable(nullptr)) driver_.cuStreamSynchronize(nullptr);  // a capture would be spoiled
-    }
+        const bool may = streams_.askable(nullptr);  // else a capture would be spoiled
+        if (may) driver_.cuStreamSynchronize(nullptr);
+        return may;
+    });
+    if (pools_freed_in_.empty()) addresses_.all_freed();
     if (contexts_.ending()) {
         const Contexts::Ending ending = contexts_.take_ending();
         contexts_.end(ending);
@@ -151,8 +151,15 @@ CUresult Deferred::free(CUdeviceptr address) {
         return driver_.cuMemFreeAsync(address, nullptr);
     }
     const Addresses::Allocation known = addresses_.allocation(address);
-    if (known.bytes == 0 || known.context != context || known.bytes > most_bytes - kept)
-        return defer({What::memory, address, 0, known.context ? known.context : context});
+    if (known.bytes == 0 || known.context != context || known.bytes > most_bytes - kept) {
+        const std::uint64_t buffer = addresses_.buffer_at(address);
+        const CUresult r = defer({What::memory, address, 0, known.context ? known.context : context});
+        if (r == CUDA_SUCCESS && known.bytes == 0) {  // a pool's, perhaps, which may have it until a thread waits
+            addresses_.freed_in_order(address, buffer);
+            note_freed();
+        }
+        return r;
+    }
     keep({What::memory, address, known.bytes, context});
     if (entries_.size() >= most) reap();
     return CUDA_SUCCESS;

@@ -128,6 +128,11 @@ class Handles {
         return e ? e->whole : 0;
     }
     template <class T> bool has(T value) const { return ids_.contains(key<T>(value)); }
+    // 0: the client knows of no such object.
+    template <class T> std::uint64_t id_of(T value) const {
+        const auto at = ids_.find(key<T>(value));
+        return at == ids_.end() ? 0 : at->second;
+    }
     // The id of the context with which the driver's object ends; 0: it goes with none, or is no object of the client's.
     template <class T> std::uint64_t context_of(T value) const {
         const auto at = ids_.find(key<T>(value));

@@ -296,15 +296,20 @@ TEST_F(IdleTest, WhatIsFreedInOrderIsNotFreedAgainUntilItIsGivenAgain) {
         EXPECT_EQ(CUDA_SUCCESS, body::cuMemFreeAsync(p, nullptr));
     }
     all.busy = false;
-    session.deferred().check_idle();
+    EXPECT_TRUE(session.deferred().check_idle());
+    EXPECT_TRUE(session.is_freed(p)) << "the GPU is done, and no thread has waited for it";
+    session.deferred().reap();
+    EXPECT_EQ(all.waited_in, std::vector{one});
     EXPECT_FALSE(session.is_freed(p)) << "now the driver knows";
 }
 TEST_F(IdleTest, AVariableGoesWithItsCodeThoughTheDriverStillHasIt) {
     constexpr CUdeviceptr at = 0x7f0000000000;
     constexpr std::uint64_t code = 0x700, other = 0x800;
     Addresses& addresses = session.addresses();
-    addresses.note_variable(at, 16, code);
-    addresses.note_variable(at + 64, 16, other);
+    addresses.note_variable(at, 16, code, one);
+    addresses.note_variable(at + 64, 16, other, one);
+    addresses.note_variable(at + 128, 16, code, two);
+    addresses.context_gone(two);
     EXPECT_FALSE(addresses.went_with_its_code(at, 1));
     busy();
     EXPECT_EQ(CUDA_SUCCESS, session.deferred().unload(reinterpret_cast<CUmodule>(code)));
@@ -313,6 +318,7 @@ TEST_F(IdleTest, AVariableGoesWithItsCodeThoughTheDriverStillHasIt) {
     EXPECT_TRUE(addresses.went_with_its_code(at - 8, 9)) << "it ends in the variable";
     EXPECT_FALSE(addresses.went_with_its_code(at - 8, 8));
     EXPECT_FALSE(addresses.went_with_its_code(at + 16, 64)) << "the other code is there";
+    EXPECT_FALSE(addresses.went_with_its_code(at + 128, 1)) << "it went with its context";
     all.busy = false;
     EXPECT_TRUE(session.deferred().reap());
     EXPECT_FALSE(addresses.went_with_its_code(at, 1)) << "now the driver knows";
