@@ -77,7 +77,7 @@ std::string ptx_of_bytes(std::span<const std::byte> bytes, int compute_capabilit
     }
     std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     text.resize(std::min(text.find('\0'), text.size()));
-    if (text.empty() || !looks_like_text(text[0]))
+    if (text.empty() || !looks_like_text(text[0]) || text.find(".version") == text.npos)
         throw Error{CUDA_ERROR_INVALID_IMAGE, "the image is neither PTX text nor a fat binary"};
     return text;
 }

@@ -176,6 +176,13 @@ template <Op op, class... Given> Named look(Given... given) noexcept {
     constexpr unsigned most_operations = 256;  // of a batch: more is refused before they are read
     if constexpr (op == Op::cuStreamBatchMemOp_v2)
         if (std::get<1>(arguments) > most_operations || !std::get<2>(arguments)) return Named::refused;
+    if constexpr (op == Op::cuStreamBatchMemOp_v2)  // the driver knows others, or does not
+        for (unsigned i = 0; i < std::get<1>(arguments); ++i)
+            if (const auto of = std::get<2>(arguments)[i].operation;
+                of != CU_STREAM_MEM_OP_WAIT_VALUE_32 && of != CU_STREAM_MEM_OP_WRITE_VALUE_32 &&
+                of != CU_STREAM_MEM_OP_WAIT_VALUE_64 && of != CU_STREAM_MEM_OP_WRITE_VALUE_64 &&
+                of != CU_STREAM_MEM_OP_BARRIER)
+                named = Named::unknown;
     if constexpr (is_called(op, "D2D")) {
         if (!std::get<3>(arguments) || !std::get<4>(arguments)) return Named::known;  // nothing is written
         if (const std::size_t pitch = std::get<1>(arguments); std::get<4>(arguments) > 1)

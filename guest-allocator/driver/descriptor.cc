@@ -93,7 +93,7 @@ CUresult import_from(Handle* handle, void* descriptor, CUmemAllocationHandleType
     Slip slip;
     if (recv(end, &slip, sizeof slip, MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC) != sizeof slip ||
         memcmp(slip.name, Slip{}.name, sizeof slip.name) != 0)
-        return CUDA_ERROR_INVALID_VALUE;
+        return CUDA_ERROR_UNKNOWN;  // as NVIDIA's driver (580) says of any descriptor that is not its own
     return command<op>(handle, slip.token);
 }
 

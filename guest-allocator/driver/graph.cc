@@ -20,7 +20,11 @@ CU cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph, CUDA_GRAPH_INS
     constexpr auto upload = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
     CUresult r = command<Op::cuGraphInstantiateWithFlags>(exec, graph, p->flags & ~cuuint64_t{upload});
     if (r == CUDA_SUCCESS && p->flags & upload) r = command<Op::cuGraphUpload>(*exec, p->hUploadStream);
-    p->result_out = r == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
+    // Of a graph that is not for the device's launches the host says no more than that.
+    p->result_out = r == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
+                    : r == CUDA_ERROR_INVALID_VALUE && p->flags == CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH
+                        ? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
+                        : CUDA_GRAPH_INSTANTIATE_ERROR;
     return r;
 }
 

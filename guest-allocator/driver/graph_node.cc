@@ -109,13 +109,25 @@ CU cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* p) {
 }
 
 // ---- fills, functions, events, graphs in graphs, memory -------------------------------------------------------------
+// The worker reaches all of the region: only here it is known what of it is the program's, and still is.
+static bool may_be_filled(const CUDA_MEMSET_NODE_PARAMS* p) {
+    return !p ||
+           look_at(p->dst, crossing::rows_bytes(p->pitch, p->width * p->elementSize, p->height)) != Named::refused;
+}
 CU cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
                         const CUDA_MEMSET_NODE_PARAMS* p, CUcontext context) {
+    if (!may_be_filled(p)) return CUDA_ERROR_INVALID_VALUE;
     return command<Op::cuGraphAddMemsetNode>(node, graph, after, count, p, context ? context : current_context());
 }
 CU cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* p,
                                   CUcontext context) {
+    if (!may_be_filled(p)) return CUDA_ERROR_INVALID_VALUE;
     return command<Op::cuGraphExecMemsetNodeSetParams>(exec, node, p, context ? context : current_context());
+}
+
+CU cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, CUevent event) {
+    if (!event) return CUDA_ERROR_INVALID_VALUE;  // elsewhere it is an invalid handle
+    return command<Op::cuGraphAddEventWaitNode>(node, graph, after, count, event);
 }
 
 CU cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
@@ -140,6 +152,7 @@ CU cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_H
 }
 
 CU cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, CUevent event) {
+    if (!event) return CUDA_ERROR_INVALID_VALUE;
     recorded_by_graph(event);
     return command<Op::cuGraphAddEventRecordNode>(node, graph, after, count, event);
 }

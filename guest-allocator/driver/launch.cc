@@ -118,7 +118,6 @@ CUresult shape_of(const CUlaunchConfig* config, ext::Shape& shape) {
         switch (id) {
             case CU_LAUNCH_ATTRIBUTE_IGNORE:
             case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:  // hints: a launch without them computes the same
-            case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
             case CU_LAUNCH_ATTRIBUTE_PRIORITY:
             case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
             case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
@@ -137,11 +136,13 @@ CUresult shape_of(const CUlaunchConfig* config, ext::Shape& shape) {
                 break;
             case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
             case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:  // see record_events
+                if (!event_of(config->attrs[i]).event) return CUDA_ERROR_INVALID_HANDLE;
                 if (event_of(config->attrs[i]).flags) return CUDA_ERROR_INVALID_VALUE;
                 break;
-            default:
+            case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
                 if (logs_debug()) log_line("a launch with attribute %d is not supported yet", static_cast<int>(id));
                 return CUDA_ERROR_NOT_SUPPORTED;
+            default: return CUDA_ERROR_INVALID_VALUE;
         }
     }
     return CUDA_SUCCESS;

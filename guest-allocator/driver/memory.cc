@@ -3,8 +3,13 @@
 // host address = device address, so there is nothing to ask the worker. Registered memory outside the region has two.
 #include <string.h>
 
+#include <bit>
+#include <mutex>
+#include <set>
+
 #include "base/os/map.h"
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/mutex.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/copy.h"
@@ -19,12 +24,45 @@ namespace barcuda::guest {
 namespace {
 
 bool reachable_host(heap::Kind kind) { return kind != heap::Kind::outside; }
+CUdeviceptr as_device(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
+bool is_mapped(const void* p) { return live_memory.kind_of(as_device(p), 1) == LiveMemory::Kind::mapped; }
+bool is_managed(CUdeviceptr p) { return managed::exists() && managed::extent_of(p).is_managed; }
+
+// Synchronous operations wait for all memory whatever it says (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS). What it says is kept:
+// of host memory among the heap's flags; of the device's, where it says yes at first, what was told no.
+constexpr unsigned sync_mark = 0x8000;
+class SyncWords {
+  public:
+    void tell(std::uint64_t buffer, bool yes) {
+        std::lock_guard lock(mutex_);
+        if (yes) no_.erase(buffer);
+        else no_.insert(buffer);
+    }
+    bool says(std::uint64_t buffer) {
+        std::lock_guard lock(mutex_);
+        return !no_.contains(buffer);
+    }
+
+  private:
+    Mutex mutex_;
+    std::set<std::uint64_t> no_;  // ids of buffers, which are not used again
+};
+SyncWords& sync_words() {
+    static auto& all = *new SyncWords;
+    return all;
+}
 
 // Attributes of memory in the region (or elsewhere in this process), and of managed memory, answered here.
 CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p, const heap::Found& f) {
     const bool managed = f.is_cudas() && f.flags & managed_mark;
     const std::size_t offset = f.offset_of(p);  // registered memory may have two addresses; either may be asked about
     std::byte* const known = f.device ? f.device : f.base;
+    // What CUDA allocates it maps in units of two megabytes.
+    constexpr std::uintptr_t unit = 2 << 20;
+    const auto begin = reinterpret_cast<std::uintptr_t>(known), end = begin + f.bytes;
+    const bool whole_units = f.kind == heap::Kind::pinned;
+    const std::uintptr_t mapped_from = whole_units ? begin / unit * unit : begin;
+    const std::uintptr_t mapped_to = whole_units ? (end + unit - 1) / unit * unit : end;
     const auto put = [&](auto value) {
         memcpy(data, &value, sizeof value);
         return CUDA_SUCCESS;
@@ -34,7 +72,7 @@ CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p
     switch (attribute) {
         case CU_POINTER_ATTRIBUTE_CONTEXT: return put(context_on(device_in(f.flags)));
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-            return put(unsigned{managed ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_HOST});
+            return put(unsigned{managed ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST});
         case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
             return f.device ? put(reinterpret_cast<CUdeviceptr>(f.device + offset)) : CUDA_ERROR_INVALID_VALUE;
         case CU_POINTER_ATTRIBUTE_HOST_POINTER: return put(f.base + offset);
@@ -43,19 +81,19 @@ CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p
         case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(reinterpret_cast<CUdeviceptr>(known));
         case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(f.bytes);
         case CU_POINTER_ATTRIBUTE_MAPPED: return put(unsigned{1});
-        case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return put(unsigned{managed || f.flags & sync_mark});
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return put(unsigned{0});
         case CU_POINTER_ATTRIBUTE_BUFFER_ID: return put(reinterpret_cast<unsigned long long>(known));
         case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return put(std::uint64_t{0});
         case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
             memset(data, 0, sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS));
-            return CUDA_ERROR_INVALID_VALUE;
+            return managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
         case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return put(CUmemoryPool{});
         case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return put(reinterpret_cast<unsigned long long>(known));
         case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return put(unsigned{CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE});
-        case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return put(reinterpret_cast<CUdeviceptr>(known));
-        case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: return put(f.bytes);
+        case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return put(CUdeviceptr{mapped_from});
+        case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: return put(mapped_to - mapped_from);
         case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return put(unsigned{0});
         default: return CUDA_ERROR_INVALID_VALUE;
     }
@@ -70,9 +108,36 @@ std::size_t attribute_bytes(CUpointer_attribute attribute) {
         case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
         case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return 4;
         default: return 8;
     }
+}
+
+// Memory of pools, and what a program has mapped, is no context's. (Older bridges do not say of other memory.)
+CUresult owning_context(CUdeviceptr p, CUcontext& owner) {
+    owner = nullptr;
+    using Kind = LiveMemory::Kind;
+    const Kind kind = live_memory.kind_of(p, 1);
+    if (kind == Kind::pooled || kind == Kind::mapped) return CUDA_SUCCESS;
+    std::uint64_t device = 0, owned = 0;
+    if (CUresult r = command<Op::pointer_attribute>(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p); r != CUDA_SUCCESS)
+        return r;
+    if (command<Op::pointer_attribute>(&owned, CU_POINTER_ATTRIBUTE_CONTEXT, p) != CUDA_SUCCESS || owned)
+        owner = context_on(static_cast<CUdevice>(device));
+    return CUDA_SUCCESS;
+}
+
+// The host names no pools by itself: those that the program may not have asked for are asked for here.
+CUresult pool_of(CUdeviceptr p, CUmemoryPool& pool) {
+    std::uint64_t device = 0, named = 0;
+    CUresult r = command<Op::pointer_attribute>(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p);
+    const auto on = static_cast<CUdevice>(device);
+    if (r == CUDA_SUCCESS) r = command<Op::cuDeviceGetDefaultMemPool>(&pool, on);
+    if (r == CUDA_SUCCESS) r = command<Op::cuDeviceGetMemPool>(&pool, on);
+    if (r == CUDA_SUCCESS) r = command<Op::pointer_attribute>(&named, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, p);
+    pool = std::bit_cast<CUmemoryPool>(named);
+    return r;
 }
 
 CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr p) {
@@ -103,15 +168,25 @@ CUresult attribute_of(void* data, CUpointer_attribute attribute, CUdeviceptr p) 
         memcpy(data, &type, sizeof type);
         return CUDA_SUCCESS;
     }
-    std::uint64_t value = 0;  // no other device reaches the GPU's memory from a guest
     if (attribute == CU_POINTER_ATTRIBUTE_CONTEXT) {
-        const CUresult r = command<Op::pointer_attribute>(&value, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p);
-        const CUcontext context = r == CUDA_SUCCESS ? context_on(static_cast<CUdevice>(value)) : nullptr;
-        memcpy(data, &context, sizeof context);
+        CUcontext owner;
+        const CUresult r = owning_context(p, owner);
+        memcpy(data, &owner, sizeof owner);
         return r;
     }
-    if (attribute != CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE)
-        if (CUresult r = command<Op::pointer_attribute>(&value, attribute, p); r != CUDA_SUCCESS) return r;
+    if (attribute == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE) {
+        CUmemoryPool pool = nullptr;
+        const CUresult r = pool_of(p, pool);
+        if (r == CUDA_SUCCESS) memcpy(data, &pool, sizeof pool);
+        return r;
+    }
+    std::uint64_t value = 0;  // no other device reaches the GPU's memory from a guest
+    if (attribute != CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE) {
+        const bool sync = attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS;
+        const CUpointer_attribute asked = sync ? CU_POINTER_ATTRIBUTE_BUFFER_ID : attribute;
+        if (CUresult r = command<Op::pointer_attribute>(&value, asked, p); r != CUDA_SUCCESS) return r;
+        if (sync) value = sync_words().says(value);
+    }
     memcpy(data, &value, attribute_bytes(attribute));
     return CUDA_SUCCESS;
 }
@@ -220,17 +295,40 @@ CU cuIpcCloseMemHandle(CUdeviceptr p) {
 
 CU cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr p) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    managed::Found m;
-    if (!managed::find(p, m)) {
-        std::uint64_t type = 0;  // of memory that was freed the worker has none, though its driver may have it still
-        if (is_device(p) && !live_memory.holds(p, 1) &&
-            bare_command<Op::pointer_attribute>(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p) != CUDA_SUCCESS)
-            return CUDA_ERROR_NOT_FOUND;
-        return command<Op::cuMemGetAddressRange_v2>(base, bytes, p);
+    const auto tell = [&](const std::byte* from, std::size_t size) {
+        if (base) *base = reinterpret_cast<CUdeviceptr>(from);
+        if (bytes) *bytes = size;
+        return CUDA_SUCCESS;
+    };
+    if (managed::Found m; is_managed(p)) return managed::find(p, m) ? tell(m.base, m.bytes) : CUDA_ERROR_NOT_FOUND;
+    if (!is_device(p)) {
+        const auto* const at = reinterpret_cast<const std::byte*>(p);
+        const heap::Found f = heap::find(at);
+        if (!f.is_cudas()) return CUDA_ERROR_NOT_FOUND;
+        return tell(static_cast<std::size_t>(at - f.base) < f.bytes ? f.base : f.device, f.bytes);
     }
-    if (base) *base = reinterpret_cast<CUdeviceptr>(m.base);
-    if (bytes) *bytes = m.bytes;
-    return CUDA_SUCCESS;
+    std::uint64_t type = 0;  // of memory that was freed the worker has none, though its driver may have it still
+    if (!live_memory.holds(p, 1) &&
+        bare_command<Op::pointer_attribute>(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p) != CUDA_SUCCESS)
+        return CUDA_ERROR_NOT_FOUND;
+    return command<Op::cuMemGetAddressRange_v2>(base, bytes, p);
+}
+
+// ---- mappings. What the driver has mapped for managed memory is not the program's.
+
+CU cuMemUnmap(CUdeviceptr p, size_t bytes) {
+    return is_managed(p) ? CUDA_ERROR_INVALID_VALUE : command<Op::cuMemUnmap>(p, bytes);
+}
+CU cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* access, size_t count) {
+    return is_managed(p) ? CUDA_ERROR_INVALID_VALUE : command<Op::cuMemSetAccess>(p, bytes, access, count);
+}
+CU cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr p) {
+    if (!flags || !location || !p) return CUDA_ERROR_INVALID_VALUE;
+    *flags = 0;  // of memory that is not mapped, too, and at an address where there is none
+    if (managed::Found m; is_managed(p)) return managed::find(p, m) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!is_device(p))
+        return heap::find(reinterpret_cast<void*>(p)).is_cudas() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return command<Op::cuMemGetAccess>(flags, location, p);
 }
 
 CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
@@ -261,6 +359,7 @@ CU cuMemHostUnregister(void* p) {
 CU cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* p, unsigned flags) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!out || !p || flags) return CUDA_ERROR_INVALID_VALUE;
+    if (is_mapped(p)) return attribute_of(out, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, as_device(p));
     const heap::Found f = heap::find(p);
     if (!reachable_host(f.kind) || f.kind == heap::Kind::pageable) return CUDA_ERROR_INVALID_VALUE;
     if (!f.device) return CUDA_ERROR_NOT_SUPPORTED;  // registered, and yet out of the device's reach: staged
@@ -273,10 +372,17 @@ CU cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* p, unsigned flags) {
 CU cuMemHostGetFlags(unsigned* flags, void* p) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!flags || !p) return CUDA_ERROR_INVALID_VALUE;
-    const heap::Found f = heap::find(p);
-    if (!f.is_cudas()) return CUDA_ERROR_INVALID_VALUE;
-    *flags = (f.flags & 7u) |
-             CU_MEMHOSTALLOC_DEVICEMAP;  // every pinned block is mapped, as on any device with unified addressing
+    // With unified addressing all host memory is mapped, and all contexts'. NVIDIA's driver (580) answers for memory
+    // that can be the host's, and does not tell whether pinned memory was asked to be portable.
+    unsigned told = CU_MEMHOSTALLOC_DEVICEMAP;
+    if (is_mapped(p)) {
+        told |= CU_MEMHOSTALLOC_PORTABLE;
+    } else if (managed::Found m; !managed::find(as_device(p), m)) {
+        const heap::Found f = heap::find(p);
+        if (!f.is_cudas()) return CUDA_ERROR_INVALID_VALUE;
+        told |= f.flags & (f.kind == heap::Kind::pinned ? CU_MEMHOSTALLOC_WRITECOMBINED : 7u);
+    }
+    *flags = told;
     return CUDA_SUCCESS;
 }
 
@@ -290,19 +396,35 @@ CU cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void*
     for (unsigned i = 0; i < count; ++i) {
         if (!data[i]) return CUDA_ERROR_INVALID_VALUE;
         if (attribute_of(data[i], attributes[i], p) == CUDA_SUCCESS) continue;
-        if (attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE) continue;  // as NVIDIA's driver leaves it
+        if (attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE) {  // as NVIDIA's driver leaves it
+            std::uint64_t reserved = 0;
+            if (is_device(p) && !is_managed(p) &&
+                bare_command<Op::pointer_attribute>(&reserved, attributes[i], p) == CUDA_SUCCESS && reserved)
+                memcpy(data[i], &reserved, sizeof reserved);
+            continue;
+        }
         memset(data[i], 0, attribute_bytes(attributes[i]));
         if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) *static_cast<int*>(data[i]) = -2;
     }
     return CUDA_SUCCESS;
 }
 
-// Synchronous operations wait for the host's memory whatever it says.
 CU cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr p) {
-    if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
+    if (!value) return CUDA_ERROR_INVALID_VALUE;
+    const auto* const memory = reinterpret_cast<const void*>(p);
+    if (is_mapped(memory)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
     unsigned word = 0;
     memcpy(&word, value, sizeof word);
-    if (is_device(p)) return command<Op::set_pointer_attribute>(attribute, word, p);
-    return reachable_host(heap::find(reinterpret_cast<void*>(p)).kind) ? CUDA_ERROR_NOT_SUPPORTED
-                                                                       : CUDA_ERROR_INVALID_VALUE;
+    if (managed::Found m; is_managed(p)) return managed::find(p, m) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!is_device(p)) {
+        const heap::Found f = heap::find(memory);
+        const unsigned flags = word ? f.flags | sync_mark : f.flags & ~sync_mark;
+        return f.is_cudas() && heap::set_flags(memory, flags) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    }
+    std::uint64_t buffer = 0;
+    CUresult r = command<Op::set_pointer_attribute>(attribute, word, p);
+    if (r == CUDA_SUCCESS) r = command<Op::pointer_attribute>(&buffer, CU_POINTER_ATTRIBUTE_BUFFER_ID, p);
+    if (r == CUDA_SUCCESS) sync_words().tell(buffer, word != 0);
+    return r;
 }

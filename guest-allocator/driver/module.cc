@@ -145,6 +145,7 @@ CUresult load_bytes(Handle* handle, const void* image, std::size_t bytes, const 
 
 template <Op load, class Handle>
 CUresult load_image(Handle* handle, const void* image, const CompilerLogs& logs = {0, nullptr, nullptr}) {
+    if (!image) return CUDA_ERROR_INVALID_VALUE;
     const Image found = find_image(image);
     return found.start ? load_bytes<load>(handle, found.start, found.bytes, logs) : CUDA_ERROR_INVALID_IMAGE;
 }
@@ -154,6 +155,7 @@ CUresult load_file(Handle* handle, const char* path, const CompilerLogs& logs = 
     if (!path || !handle) return CUDA_ERROR_INVALID_VALUE;
     std::size_t size = 0;
     char* text = read_file(path, size);
+    if (struct stat st; !text && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return CUDA_ERROR_OUT_OF_MEMORY;
     if (!text) return CUDA_ERROR_FILE_NOT_FOUND;
     const CUresult r = load_bytes<load>(handle, text, size + 1, logs);
     free(text);
@@ -301,15 +303,21 @@ CU cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, CUjit
     return load_image<Op::load_module>(module, image, {count, options, values});
 }
 
+// Options of libraries say how memory is shared with the host's code; the known ones change nothing here.
+static bool are_options(const CUlibraryOption* options, unsigned count) {
+    return !count || (options && std::all_of(options, options + count, [](CUlibraryOption option) {
+                          return option >= 0 && option < CU_LIBRARY_NUM_OPTIONS;
+                      }));
+}
 CU cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* options, void** values, unsigned count,
-                     CUlibraryOption*, void**, unsigned) {
-    if (count && (!options || !values)) return CUDA_ERROR_INVALID_VALUE;
+                     CUlibraryOption* its, void**, unsigned its_count) {
+    if ((count && (!options || !values)) || !are_options(its, its_count)) return CUDA_ERROR_INVALID_VALUE;
     return load_image<Op::load_library>(library, code, {count, options, values});
 }
 
 CU cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option* options, void** values, unsigned count,
-                         CUlibraryOption*, void**, unsigned) {
-    if (count && (!options || !values)) return CUDA_ERROR_INVALID_VALUE;
+                         CUlibraryOption* its, void**, unsigned its_count) {
+    if ((count && (!options || !values)) || !are_options(its, its_count)) return CUDA_ERROR_INVALID_VALUE;
     return load_file<Op::load_library>(library, path, {count, options, values});
 }
 

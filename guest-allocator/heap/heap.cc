@@ -261,6 +261,14 @@ bool pinned_free(void* p) noexcept {
     return true;
 }
 
+bool set_flags(const void* p, unsigned flags) noexcept {
+    if (set_registered_flags(p, flags)) return true;
+    if (!in_region(p, 1) || use_of(p) != Use::pinned) return false;
+    const Pages::Info info = pinned.info(p);
+    if (info.base && !info.hidden) books[page_of(info.base)].flags = flags;
+    return info.base && !info.hidden;
+}
+
 void* staging_alloc(std::size_t bytes) noexcept { return take(Use::pinned, bytes, page, 0, true).p; }
 void staging_free(void* p) noexcept { pinned.give(p); }
 

@@ -65,6 +65,8 @@ void forget_refusal() noexcept;
 void* pinned_alloc(std::size_t bytes, unsigned flags, std::size_t alignment = 4096) noexcept;
 // False: `p` is not the beginning of a pinned block.
 bool pinned_free(void* p) noexcept;
+// Other flags for the pinned block, or the registered range, that holds `p`. False: there is none.
+bool set_flags(const void* p, unsigned flags) noexcept;
 
 enum class Kind { outside, pageable, pinned, registered };
 

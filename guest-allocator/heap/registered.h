@@ -30,6 +30,9 @@ Registration unregister_host(void* p) noexcept;
 // True if one registered range holds all of [p, p + bytes). One load when nothing is registered.
 bool find_registered(const void* p, std::size_t bytes, Found& out) noexcept;
 
+// Other flags for the registered range that holds p. False: there is none.
+bool set_registered_flags(const void* p, unsigned flags) noexcept;
+
 // The registered range, outside the region, whose pages the device finds at p.
 bool find_lent(const void* p, Found& out) noexcept;
 

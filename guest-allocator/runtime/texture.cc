@@ -166,6 +166,8 @@ API cudaGetTextureObjectResourceViewDesc(cudaResourceViewDesc* view, cudaTexture
 API cudaCreateSurfaceObject(cudaSurfaceObject_t* object, const cudaResourceDesc* resource) {
     if (!object || !resource) return record(cudaErrorInvalidValue);
     CUDA_RESOURCE_DESC its;
+    // As the runtime (13) has it, whatever the channels are.
+    if (resource->resType == cudaResourceTypeLinear) return record(cudaErrorInvalidChannelDescriptor);
     if (resource->resType != cudaResourceTypeArray) return record(cudaErrorInvalidValue);
     if (cudaError_t error = driver_resource(*resource, &its)) return record(error);
     return call(cuSurfObjectCreate, object, &its);

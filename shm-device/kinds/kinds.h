@@ -180,14 +180,25 @@ struct maybe_desc {  // the same as desc, or null
     };
 };
 
+// What CUDA says of null where a handle is expected. (Of a stream it is the default one.)
+template <class T> inline constexpr CUresult of_no_handle =
+    std::is_same_v<T, CUgraph> || std::is_same_v<T, CUgraphExec> || std::is_same_v<T, CUgraphNode> ||
+            std::is_same_v<T, CUmemoryPool> || std::is_same_v<T, CUmemGenericAllocationHandle>
+        ? CUDA_ERROR_INVALID_VALUE
+        : CUDA_ERROR_INVALID_HANDLE;
+// And of one that is no more.
+template <class T> inline constexpr CUresult of_unknown_handle =
+    std::is_same_v<T, CUmemGenericAllocationHandle> ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+
 struct use {  // a handle; the guest only ever holds its id
     template <class T, std::size_t I> struct As : Plain {
         std::uint64_t id = 0;
         T value{};
         static std::size_t room(const auto&) { return 8; }
         static CUresult valid(const auto& args, auto& guest) {
-            return guest.knows(std::bit_cast<std::uint64_t>(std::get<I>(args))) ? CUDA_SUCCESS
-                                                                                : CUDA_ERROR_INVALID_HANDLE;
+            const auto id = std::bit_cast<std::uint64_t>(std::get<I>(args));
+            if (id == 0 && !std::is_same_v<T, CUstream>) return of_no_handle<T>;
+            return guest.knows(id) ? CUDA_SUCCESS : of_unknown_handle<T>;
         }
         static void send(Writer& w, const auto& args, auto&) { w.put(std::bit_cast<std::uint64_t>(std::get<I>(args))); }
         bool read(Reader& r, auto&) { return r.get(id); }
@@ -222,15 +233,15 @@ struct make {  // *pointer to a new handle, whose id the guest chooses: the call
         static CUresult valid(const auto& args, auto&) { return usable(std::get<I>(args) != nullptr); }
         static constexpr Pointed points = Pointed::written;
         static std::size_t room(const auto&) { return 8; }
-        void send(Writer& w, const auto& args, auto& guest) {
+        void send(Writer& w, const auto&, auto& guest) {
             id = guest.new_id();
             w.put(id);
-            *std::get<I>(args) = std::bit_cast<Handle>(id);
         }
         bool read(Reader& r, auto&) { return r.get(id); }
         Verdict check(auto&, auto& host) { return host.template vacant<Handle>(id); }
         T pass() { return &value; }
         void publish(Writer&, auto&, auto& host) { host.keep(id, value); }
+        void receive(Reader&, const auto& args, auto&) { *std::get<I>(args) = std::bit_cast<Handle>(id); }
         void failed(auto& guest) { guest.free_id(id); }
     };
 };

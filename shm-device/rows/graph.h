@@ -92,7 +92,7 @@ CUresult exec_update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInf
     X(cuGraphAddEmptyNode,                                  call,       lasts, part<1>, use, nodes<3>, in)            \
     X(cuGraphAddChildGraphNode,                             call,       lasts, part<1>, use, nodes<3>, in, use)       \
     X(cuGraphAddEventRecordNode,                            inner_call, lasts, part<1>, use, nodes<3>, in, use)       \
-    X(cuGraphAddEventWaitNode,                              call,       lasts, part<1>, use, nodes<3>, in, use)       \
+    X(cuGraphAddEventWaitNode,                              inner_call, lasts, part<1>, use, nodes<3>, in, use)       \
     X(cuGraphEventRecordNodeSetEvent,                       inner_call, lasts, use, use)                              \
     X(cuGraphExecEventRecordNodeSetEvent,                   inner_call, lasts, use, use, use)                         \
     X(cuGraphAddMemAllocNode,                               call,       hosted|charges(4)|graphs_allocate|lasts, part<1>, use, nodes<3>, in, answered) \

@@ -23,7 +23,8 @@ CUresult withdraw(Token token);
 // cuMemRetainAllocationHandle. The client holds each handle once, however often its program does.
 CUresult retain_memory(CUmemGenericAllocationHandle* memory, CUdeviceptr address);
 
-// cuPointerGetAttribute of device memory, for attributes of at most eight bytes that hold no handle.
+// cuPointerGetAttribute of device memory, for attributes of at most eight bytes. Of its context whether it has one; of
+// its pool the client's handle, or 0: the client has none.
 CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, CUdeviceptr address);
 // cuPointerSetAttribute: there is one attribute that may be set, and it is a number.
 CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CUdeviceptr address);
@@ -42,22 +43,22 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuDeviceGetDefaultMemPool,                            call,       anywhere, give, in)              \
     X(cuDeviceGetMemPool,                                   call,       anywhere, give, in)              \
     X(cuDeviceSetMemPool,                                   call,       anywhere|lasts, in, use)         \
-    X(cuMemPoolCreate,                                      call,       anywhere|uncharged, make, desc)  \
+    X(cuMemPoolCreate,                                      inner_call, anywhere|uncharged, make, desc)  \
     X(cuMemPoolTrimTo,                                      call,       counts|anywhere|asks, use, in)          \
     X(cuMemPoolGetAccess,                                   call,       anywhere|asks, out, use, desc)   \
-    X(cuMemGetDefaultMemPool,                               call,       anywhere, give, desc, in)        \
-    X(cuMemGetMemPool,                                      call,       anywhere, give, desc, in)        \
-    X(cuMemSetMemPool,                                      call,       anywhere|lasts, desc, in, use)   \
+    X(cuMemGetDefaultMemPool,                               inner_call, anywhere, give, desc, in)        \
+    X(cuMemGetMemPool,                                      inner_call, anywhere, give, desc, in)        \
+    X(cuMemSetMemPool,                                      inner_call, anywhere|lasts, desc, in, use)   \
     X(cuMemPoolSetAccess,                                   call,       anywhere|lasts, use, access<2>, in) \
     X(cuMemAddressReserve,                                  call,       anywhere|uncharged, out, in, in, in, in) \
     X(cuMemAddressFree,                                     call,       anywhere, freed, in)             \
     X(cuMemMap,                                             call,       anywhere|maps|lasts, in, in, in, use, in) \
-    X(cuMemUnmap,                                           call,       anywhere, freed, in)             \
-    X(cuMemSetAccess,                                       call,       anywhere|lasts, in, in, access<3>, in) \
-    X(cuMemGetAccess,                                       call,       anywhere|asks, out, desc, in)    \
+    X(cuMemUnmap,                                           inner_call, anywhere, freed, in)             \
+    X(cuMemSetAccess,                                       inner_call, anywhere|lasts, in, in, access<3>, in) \
+    X(cuMemGetAccess,                                       inner_call, anywhere|asks, out, desc, in)    \
     X(cuMemCreate,                                          inner_call, anywhere|charges(1), make, in, desc, in) \
     X(cuMemRelease,                                         inner_call, anywhere, drop)                  \
-    X(cuMemGetAllocationGranularity,                        call,       anywhere|asks, out, desc, in)    \
+    X(cuMemGetAllocationGranularity,                        inner_call, anywhere|asks, out, desc, in)    \
     X(cuMemGetAllocationPropertiesFromHandle,               call,       anywhere|asks, told, use)        \
     X(cuMemPoolExportPointer,                               call,       hosted|lasts, out, device_word<1>) \
     X(cuMemPoolImportPointer,                               call,       hosted|uncharged, out, use, desc) \

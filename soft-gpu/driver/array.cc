@@ -21,9 +21,16 @@ std::size_t channel_bytes(CUarray_format format) {
     }
 }
 
+// Formats of arrays that other devices have: normalized and compressed ones, of planes and of blocks.
+static bool may_be_array(CUarray_format format) {
+    return (format >= CU_AD_FORMAT_BC1_UNORM && format <= CU_AD_FORMAT_BC7_UNORM_SRGB) ||
+           (format >= CU_AD_FORMAT_UNORM_INT8X1 && format <= CU_AD_FORMAT_SNORM_INT16X4);
+}
+
 Array::Array(const CUDA_ARRAY3D_DESCRIPTOR& wanted, const Context& owner)
     : shape(wanted), context(owner.handle()), device(owner.device) {
     const std::size_t channel = channel_bytes(shape.Format);
+    require(channel != 0 || may_be_array(shape.Format));
     if (channel == 0) refuse("an array of format " + std::to_string(shape.Format));
     if (shape.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) refuse("a sparse or deferred array");
     require(shape.NumChannels == 1 || shape.NumChannels == 2 || shape.NumChannels == 4);

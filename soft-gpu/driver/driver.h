@@ -95,7 +95,7 @@ struct Driver {
     Handles<CUkernel, Kernel> kernels;
     Handles<CUlibrary, Library> libraries;
     Handles<CUlinkState, Linker> linkers;
-    Handles<CUmemoryPool, Pool> pools;
+    Handles<CUmemoryPool, Pool> pools{CUDA_ERROR_INVALID_VALUE};
     Handles<CUmemGenericAllocationHandle, Physical> physicals{CUDA_ERROR_INVALID_VALUE};
     Handles<CUgraph, Graph> graphs{CUDA_ERROR_INVALID_VALUE};
     Handles<CUgraphNode, GraphNode> nodes{CUDA_ERROR_INVALID_VALUE};

@@ -34,6 +34,18 @@ std::size_t levels(const Graph& graph) {
 
 }  // namespace
 
+bool is_memory(const Operation& operation) {
+    return operation.type() == CU_GRAPH_NODE_TYPE_MEM_ALLOC || operation.type() == CU_GRAPH_NODE_TYPE_MEM_FREE;
+}
+bool has_memory(const Graph& graph) {
+    bool any = false;
+    for (const auto& node : graph.nodes) {
+        any = any || is_memory(*node->operation);
+        for_graphs_in(*node->operation, [&](const Graph& in) { any = any || has_memory(in); });
+    }
+    return any;
+}
+
 GraphNode::GraphNode(Graph& graph, std::shared_ptr<Operation> operation)
     : graph(graph),
       number([] {

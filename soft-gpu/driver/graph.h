@@ -15,6 +15,7 @@
 namespace barcuda::soft::driver {
 
 struct Graph;
+struct GraphExec;
 
 struct GraphNode {
     GraphNode(Graph& graph, std::shared_ptr<Operation> operation);
@@ -60,6 +61,7 @@ struct Graph : std::enable_shared_from_this<Graph> {
     Graph* inside = nullptr;  // the graph whose child node this is
     Graph& outermost() { return inside ? inside->outermost() : *this; }
     bool taken_in = false;               // it has been in another graph
+    std::weak_ptr<GraphExec> instance;   // of a graph with memory: it may have one at a time
     std::size_t all_nodes = 0;           // its own nodes, and those of graphs inside it
     std::atomic<unsigned> captures = 0;  // captures that add nodes to it now, and remember the last ones
 
@@ -81,6 +83,11 @@ struct Graph : std::enable_shared_from_this<Graph> {
     void let_go(const Operation& operation) noexcept;
     void grow(std::ptrdiff_t by) noexcept;
 };
+
+// Nodes that allocate memory or free it; and whether a graph, or one inside it, has such: it is not copied, keeps those
+// nodes, and has one instance.
+bool is_memory(const Operation& operation);
+bool has_memory(const Graph& graph);
 
 // Throws if they are already linked. A programmatic `edge` would let the second node begin early; here it always waits
 // for the whole first node.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "soft-gpu/driver/card.h"
 #include "soft-gpu/driver/pool.h"
@@ -78,7 +79,29 @@ Heap& Memory::heap_of(const Allocation& allocation) {
     return allocation.pool && allocation.pool->own ? *allocation.pool->own : heap_;
 }
 
+std::shared_ptr<Pool> Memory::leave(std::uintptr_t base) {
+    std::unique_lock lock(mutex_);
+    const auto found = ranges_.find(base);
+    if (found == ranges_.end() || !found->second.freeable() || found->second.left) return nullptr;
+    found->second.left = true;
+    leaving_.push_back(base);
+    return found->second.in_heap() ? found->second.pool : nullptr;
+}
+
+void Memory::collect() {
+    std::unique_lock lock(mutex_);
+    for (const std::uintptr_t base : std::exchange(leaving_, {}))
+        if (const auto found = ranges_.find(base); found != ranges_.end() && found->second.left) remove(found);
+}
+
 std::uintptr_t Memory::allocate(Allocation wanted, std::size_t alignment) {
+    try {
+        return try_to_allocate(wanted, alignment);
+    } catch (const Error&) { collect(); }
+    return try_to_allocate(std::move(wanted), alignment);
+}
+
+std::uintptr_t Memory::try_to_allocate(Allocation wanted, std::size_t alignment) {
     const std::size_t bytes = Heap::rounded(wanted.size);
     if (wanted.size > total() || !take(wanted.device, bytes)) fail(CUDA_ERROR_OUT_OF_MEMORY);
     wanted.base = heap_of(wanted).allocate(wanted.size, alignment);
@@ -88,6 +111,7 @@ std::uintptr_t Memory::allocate(Allocation wanted, std::size_t alignment) {
     }
     std::unique_lock lock(mutex_);
     wanted.id = next_id_++;
+    wanted.sync_memops = true;
     const std::uintptr_t base = wanted.base;
     space_.add({base, wanted.size, true});
     ranges_.emplace(base, std::move(wanted));
@@ -99,6 +123,7 @@ void Memory::adopt(Allocation range, CUresult overlap) {
     if (overlapping(range.base, range.size) != ranges_.end()) fail(overlap);
     if (range.counted() && !take(range.device, Heap::rounded(range.size))) fail(CUDA_ERROR_OUT_OF_MEMORY);
     range.id = next_id_++;
+    range.sync_memops = !range.host_pinned();
     // A module registers its variables with the engine itself.
     if (range.accessible && range.kind != Allocation::Kind::global)
         space_.add({range.base, range.size, range.writable});

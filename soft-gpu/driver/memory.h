@@ -61,7 +61,8 @@ struct Allocation {
     std::uint64_t id = 0;    // CU_POINTER_ATTRIBUTE_BUFFER_ID
     bool accessible = true;  // mapped memory: cuMemSetAccess has been called
     bool writable = true;
-    bool sync_memops = false;
+    bool left = false;                                     // freed in a stream's order; see Memory::leave
+    bool sync_memops = false;                              // at first, what is not the host's says yes
     std::shared_ptr<Pool> pool{};                          // for cuMemAllocAsync
     std::weak_ptr<GraphMemory> graph{};                    // for a graph's allocation node
     std::shared_ptr<Physical> physical{};                  // for mapped memory
@@ -79,6 +80,10 @@ struct Allocation {
     bool in_heap() const { return kind == Kind::device || kind == Kind::managed; }
     bool of_others_pool() const { return kind == Kind::opened && pool; }  // from cuMemPoolImportPointer
     bool freeable() const { return in_heap() || of_others_pool(); }       // cuMemFree accepts it
+    bool of_graph() const {                                               // or of one that has ended
+        const std::weak_ptr<GraphMemory> none;
+        return graph.owner_before(none) || none.owner_before(graph);
+    }
     // cuIpcGetMemHandle accepts it
     bool legacy_ipc() const { return kind == Kind::device && !pool && graph.expired(); }
     bool host_pinned() const { return kind == Kind::host || kind == Kind::registered; }
@@ -107,6 +112,10 @@ class Memory {
         if (found == ranges_.end() || !expected(found->second)) fail(CUDA_ERROR_INVALID_VALUE);
         return remove(found);
     }
+    // What a stream frees is still there until a thread waits for the device, or the memory is needed, as with NVIDIA's
+    // driver. The first time returns the pool that gets it back, if there is one.
+    std::shared_ptr<Pool> leave(std::uintptr_t base);
+    void collect();
     template <class Expected> std::vector<Allocation> remove_all(const Expected& expected) {
         std::vector<Allocation> removed;
         std::unique_lock lock(mutex_);
@@ -149,6 +158,7 @@ class Memory {
 
   private:
     Heap& heap_of(const Allocation& allocation);
+    std::uintptr_t try_to_allocate(Allocation wanted, std::size_t alignment);
     using Ranges = std::map<std::uintptr_t, Allocation>;
     Allocation remove(Ranges::iterator at);
     Ranges::const_iterator containing(std::uintptr_t address) const;
@@ -159,6 +169,7 @@ class Memory {
     AddressSpace& space_;
     mutable std::shared_mutex mutex_;
     Ranges ranges_;
+    std::vector<std::uintptr_t> leaving_;
     std::uint64_t next_id_ = 1;
 };
 

@@ -47,7 +47,9 @@ void barrier() {
 // None of a pool's memory, and no flag of a write, as NVIDIA's driver has it (580).
 void require_word(CUdeviceptr address, std::size_t size, bool for_writing, unsigned flags) {
     const Memory& memory = Driver::get().memory;
-    require(address % size == 0 && memory.covered(address, size, for_writing) && !(for_writing && flags));
+    constexpr unsigned of_a_wait = CU_STREAM_WAIT_VALUE_NOR | CU_STREAM_WAIT_VALUE_FLUSH;
+    require(address % size == 0 && memory.covered(address, size, for_writing) &&
+            !(flags & ~(for_writing ? 0 : of_a_wait)));
     const auto found = memory.find(address);
     require(!found || !found->pool);
 }
@@ -60,16 +62,21 @@ std::shared_ptr<Values> values(const CUstreamBatchMemOpParams* asked, unsigned c
     auto operation = std::make_shared<Values>();
     for (const CUstreamBatchMemOpParams* each = asked; each != asked + count; ++each) {
         switch (each->operation) {
-            case CU_STREAM_MEM_OP_WAIT_VALUE_32: require_word(each->waitValue.address, 4, false, 0); break;
-            case CU_STREAM_MEM_OP_WAIT_VALUE_64: require_word(each->waitValue.address, 8, false, 0); break;
+            case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+                require_word(each->waitValue.address, 4, false, each->waitValue.flags);
+                break;
+            case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+                require_word(each->waitValue.address, 8, false, each->waitValue.flags);
+                break;
             case CU_STREAM_MEM_OP_WRITE_VALUE_32:
                 require_word(each->writeValue.address, 4, true, each->writeValue.flags);
                 break;
             case CU_STREAM_MEM_OP_WRITE_VALUE_64:
                 require_word(each->writeValue.address, 8, true, each->writeValue.flags);
                 break;
-            case CU_STREAM_MEM_OP_BARRIER:
-            case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: break;
+            case CU_STREAM_MEM_OP_BARRIER: break;
+            // CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES is 0: nothing remote writes into the device's memory.
+            case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: fail(CUDA_ERROR_NOT_SUPPORTED);
             default: fail(CUDA_ERROR_INVALID_VALUE);
         }
         operation->asked.push_back(*each);

@@ -23,7 +23,7 @@ void misaligned(int lane, std::uint64_t address, unsigned bytes) {
 
 void out_of_bounds(Warp& w, int lane, Space space, std::uint64_t address, unsigned bytes) {
     const bool shared = space == Space::shared;
-    throw Fault{CUDA_ERROR_ILLEGAL_ADDRESS,
+    throw Fault{shared ? CUDA_ERROR_ILLEGAL_INSTRUCTION : CUDA_ERROR_ILLEGAL_ADDRESS,  // as an H100 says
                 std::to_string(bytes) + " bytes at " + hex(address) + " are outside the " +
                     std::to_string(shared ? w.block->shared_bytes : w.block->stack_bytes) + " bytes of " +
                     (shared ? "shared memory" : "local memory"),

@@ -46,6 +46,8 @@ void Parser::header_target() {
         if (!name.starts_with("sm_")) continue;  // "debug", "texmode_independent", ...
         module_.target = 0;
         module_.target = digits(name.substr(3, 4));  // sm_90a is 90
+        constexpr int last_known = 200;
+        if (module_.target > last_known) throw invalid(token_.line, "target " + std::string(name));
     } while (accept(','));
 }
 
@@ -67,6 +69,9 @@ void Parser::directive() {
         const auto dot = t.view.find('.');
         if (dot == t.view.npos || t.view.size() > 6) fail();
         module_.version = digits(t.view.substr(0, dot)) * 10 + digits(t.view.substr(dot + 1));
+        constexpr int last_known = 99;
+        if (module_.version > last_known)
+            throw Error{CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "the ptx is of a newer version than any known one"};
         return;
     }
     if (accept_dotted("target")) return header_target();

@@ -10,6 +10,17 @@ template <Op op> struct Builder {
     template <std::size_t I> using Make = Maker<typename KindsOf<op>::template at<I>>;
     static constexpr auto all = std::make_index_sequence<KindsOf<op>::count>{};
 
+    // The id of an object that is being made, between the request and the reply.
+    template <std::size_t I> static constexpr bool is_made =
+        std::is_same_v<typename KindsOf<op>::template at<I>, kind::make>;
+    template <std::size_t I> static void keep_id(const auto& parameters, auto& a) {
+        using Handle = std::remove_pointer_t<ArgumentOf<op, I>>;
+        if constexpr (is_made<I>) *std::get<I>(a) = std::bit_cast<Handle>(std::get<I>(parameters).id);
+    }
+    template <std::size_t I> static void find_id(auto& parameters, auto& a) {
+        if constexpr (is_made<I>) std::get<I>(parameters).id = std::bit_cast<std::uint64_t>(*std::get<I>(a));
+    }
+
     static bool build(Generator& g, Pending& p, Writer& w) {
         static_assert(std::is_trivially_destructible_v<Arguments>);
         auto& a = *new (p.take(sizeof(Arguments))) Arguments{};
@@ -21,6 +32,7 @@ template <Op op> struct Builder {
             if constexpr (requires { H::rest(g, p, a); }) H::rest(g, p, a);
             typename RowOf<op>::Parameters parameters{};
             (std::get<I>(parameters).send(w, a, g), ...);
+            (keep_id<I>(parameters, a), ...);
             p.reply_bytes = (sizeof(ReplyHead) + ... + std::get<I>(parameters).room_back(a));
             return w.ok();
         }
@@ -31,6 +43,7 @@ template <Op op> struct Builder {
         using H = Honest<op>;
         [&]<std::size_t... I>(std::index_sequence<I...>) {
             typename RowOf<op>::Parameters parameters{};
+            (find_id<I>(parameters, a), ...);
             if (success) (std::get<I>(parameters).receive(reply, a, g), ...);
             (Make<I>::template learn<op, I>(g, a, success), ...);
         }

@@ -50,8 +50,11 @@ int main() {
     const auto address = reinterpret_cast<CUdeviceptr>(device);
     unsigned word = 9;
     DRIVER(p_cuPointerGetAttribute(&word, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+    REQUIRE(word & 1);
+    const unsigned no = 0, yes = 1;
+    DRIVER(p_cuPointerSetAttribute(&no, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+    DRIVER(p_cuPointerGetAttribute(&word, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
     REQUIRE((word & 1) == 0);
-    const unsigned yes = 1;
     DRIVER(p_cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
     word = 0;
     DRIVER(p_cuPointerGetAttribute(&word, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));

@@ -132,6 +132,7 @@ CU cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary library, co
     return variable<Op::cuLibraryGetGlobal>(address, bytes, library, name);
 }
 CU cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule module, const char* name) {
+    if (!address && !bytes) return CUDA_ERROR_INVALID_VALUE;
     return variable<Op::cuModuleGetGlobal_v2>(address, bytes, module, name);
 }
 CU cuModuleUnload(CUmodule module) {

@@ -76,6 +76,16 @@ bool find_registered(const void* p, std::size_t bytes, Found& out) noexcept {
     return true;
 }
 
+bool set_registered_flags(const void* p, unsigned flags) noexcept {
+    if (!ranges.count()) return false;
+    const auto at_byte = reinterpret_cast<std::uintptr_t>(p);
+    Locked locked(lock);
+    const std::size_t at = ranges.behind(at_byte);
+    if (at == ranges.count() || at_byte < ranges[at].begin) return false;
+    ranges[at].flags = flags;
+    return true;
+}
+
 bool find_lent(const void* p, Found& out) noexcept {
     Locked locked(lock);
     for (std::size_t i = 0; i < ranges.count(); ++i) {

@@ -20,8 +20,8 @@ struct Allocation {
     Owner owner = 0;
     int device = 0;
     Kind kind = Kind::block;
-    bool leaving = false;  // the client has freed it, in the order of a stream that has not come so far
-    bool sync_memops = false;
+    bool leaving = false;      // the client has freed it, in the order of a stream that has not come so far
+    bool sync_memops = true;   // as a driver has it of its own
     std::uint64_t bytes = 0;   // as requested
     std::uint64_t block = 0;   // its address
     std::uint64_t number = 0;  // of all allocations of this process

@@ -110,6 +110,7 @@ class Memory {
         const Allocations::Found found = all_.find(address);
         if (!found) return false;
         const Allocation& its = *found.allocation;
+        constexpr CUdeviceptr unit = 2 << 20;  // of mappings
         const auto put = [to](auto value) {
             std::memcpy(to, &value, sizeof value);
             return true;
@@ -120,10 +121,11 @@ class Memory {
             case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return put(address);
             case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put(false);
             case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return put(its.device);
-            case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-            case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return put(found.address);
-            case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-            case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: return put(its.bytes);
+            case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return put(found.address);
+            case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return put(its.bytes);
+            case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return put(found.address / unit * unit);
+            case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+                return put((found.address % unit + its.bytes + unit - 1) / unit * unit);
             case CU_POINTER_ATTRIBUTE_MAPPED: return put(true);
             case CU_POINTER_ATTRIBUTE_BUFFER_ID:
             case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return put(beyond_the_drivers | its.number);

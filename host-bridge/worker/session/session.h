@@ -51,12 +51,12 @@ class Session {
 
     // ---- the kinds' host ------------------------------------------------------------------------------------------
     template <class T> Verdict find(std::uint64_t id, T& value) const {
-        if (id == 0 && !std::is_same_v<T, CUstream>) return bad_handle;
+        if (id == 0 && !std::is_same_v<T, CUstream>) return {kind::of_no_handle<T>};
         if (std::is_same_v<T, CUstream> && id <= 2) {  // the default streams
             value = (T)id;
             return fine;
         }
-        return handles_.find(id, value) ? fine : bad_handle;
+        return handles_.find(id, value) ? fine : Verdict{kind::of_unknown_handle<T>};
     }
     template <class T> Verdict vacant(std::uint64_t id) { return handles_.vacant(id) ? room<T>() : a_lie; }
     // Whether the client may have one more of this type.

@@ -217,6 +217,7 @@ CUresult cuCtxSynchronize() {
         const auto context = stream_context();
         if (context->capturing_anywhere()) fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         context->synchronize();
+        Driver::get().memory.collect();
         context->check();
     });
 }
@@ -225,11 +226,14 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx) {
         const auto context = context_or_top(ctx);
         context->check();
         context->synchronize();
+        Driver::get().memory.collect();
         context->check();
     });
 }
 
 // ---- limits and preferences -----------------------------------------------------------------------------------------
+
+static constexpr std::size_t most_persisting = std::size_t{1} << 32;  // far more than any device has
 
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
     return api([&] {
@@ -246,9 +250,11 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
                 require(value <= 128);
                 context->other_limits[limit] = value;
                 return;
-            case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH:
+            case CU_LIMIT_PERSISTING_L2_CACHE_SIZE: require(value <= most_persisting); return;  // there is none
             case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT: context->other_limits[limit] = value; return;
-            default: fail(CUDA_ERROR_UNSUPPORTED_LIMIT);
+            case CU_LIMIT_SHMEM_SIZE:
+            case CU_LIMIT_CIG_ENABLED: fail(CUDA_ERROR_NOT_PERMITTED);  // set when a context is made
+            default: fail(limit < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_UNSUPPORTED_LIMIT);
         }
     });
 }
@@ -268,9 +274,10 @@ CUresult cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
             case CU_LIMIT_MALLOC_HEAP_SIZE: *pvalue = context->limits.malloc_heap_bytes; return;
             case CU_LIMIT_MAX_L2_FETCH_GRANULARITY: *pvalue = other(64); return;
             case CU_LIMIT_PERSISTING_L2_CACHE_SIZE: *pvalue = 0; return;
-            case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH: *pvalue = other(2); return;
             case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT: *pvalue = other(2048); return;
-            default: fail(CUDA_ERROR_UNSUPPORTED_LIMIT);
+            case CU_LIMIT_SHMEM_SIZE:
+            case CU_LIMIT_CIG_ENABLED: *pvalue = 0; return;
+            default: fail(limit < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_UNSUPPORTED_LIMIT);
         }
     });
 }

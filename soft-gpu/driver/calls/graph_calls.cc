@@ -93,13 +93,17 @@ CUresult instantiate(CUgraphExec* made, CUgraph handle, unsigned long long flags
         [&] {
             require(made);
             const auto graph = Driver::get().graphs.find(handle);
+            // Kernels launch no graphs, and for an upload there must be a stream. (A node's priority is no flag of the
+            // executable graph's, as NVIDIA's driver (580) tells them.)
             constexpr unsigned long long known =
-                CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
-                CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
+                CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
             require((flags & ~known) == 0);
-            if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) refuse("a graph that kernels launch");
             std::lock_guard lock(graphs_mutex());
-            auto exec = std::make_shared<GraphExec>(*graph, flags);
+            const bool memory = has_memory(*graph);
+            if (memory && !graph->instance.expired())
+                fail(CUDA_ERROR_NOT_SUPPORTED, "a graph with memory has an instance");
+            auto exec = std::make_shared<GraphExec>(*graph, flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
+            if (memory) graph->instance = exec;
             for (const auto& operation : *exec->plan)
                 if (const auto* filling = dynamic_cast<const Fill*>(operation.get()); filling && filling->captured)
                     require(is_there(filling->asked));
@@ -157,6 +161,7 @@ CUresult cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph) {
         require(phGraphClone);
         const auto graph = Driver::get().graphs.find(originalGraph);
         std::lock_guard lock(graphs_mutex());
+        if (has_memory(*graph)) fail(CUDA_ERROR_NOT_SUPPORTED, "a graph with memory is not cloned");
         *phGraphClone = Driver::get().graphs.add(graph->clone());
     });
 }
@@ -185,6 +190,7 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode) {
         const auto node = Driver::get().nodes.find(hNode);
         std::lock_guard lock(graphs_mutex());
         require(node->graph.captures == 0, CUDA_ERROR_ILLEGAL_STATE);
+        if (is_memory(*node->operation)) fail(CUDA_ERROR_NOT_SUPPORTED, "a node of memory stays in its graph");
         node->graph.remove(*node);
     });
 }
@@ -281,12 +287,13 @@ CUresult cuGraphInstantiate_v2(CUgraphExec* phGraphExec, CUgraph hGraph, CUgraph
 CUresult cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUgraph hGraph,
                                       CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams) {
     if (!instantiateParams) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult result = instantiate(phGraphExec, hGraph, instantiateParams->flags, "cuGraphInstantiate");
+    const auto flags = instantiateParams->flags & ~cuuint64_t{CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD};
+    const CUresult result = instantiate(phGraphExec, hGraph, flags, "cuGraphInstantiate");
     instantiateParams->hErrNode_out = nullptr;
     instantiateParams->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-                                    : result == CUDA_ERROR_NOT_SUPPORTED
+                                    : flags == CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH
                                         ? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
-                                        : CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
+                                        : CUDA_GRAPH_INSTANTIATE_ERROR;
     return result;
 }
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
@@ -434,7 +441,8 @@ CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned i
         const auto found = std::find_if(keeper->users.begin(), keeper->users.end(), [&](const auto& each) {
             return Handles<CUuserObject, UserObject>::handle_of(*each.first) == object;
         });
-        require(found != keeper->users.end() && count != 0 && count <= found->second);
+        if (found == keeper->users.end()) return;  // NVIDIA's driver (580) takes it
+        require(count != 0 && count <= found->second);
         gone = found->first;
         if ((found->second -= count) == 0) keeper->users.erase(found);
     });

@@ -63,7 +63,7 @@ std::shared_ptr<GraphAllocate> allocate_in_graph(const CUDA_MEM_ALLOC_NODE_PARAM
 
 std::shared_ptr<GraphFree> free_in_graph(CUdeviceptr address) {
     const auto target = Driver::get().memory.find(address);
-    require(target && target->base == address && target->in_heap());
+    require(target && target->base == address && target->of_graph());
     auto node = std::make_shared<GraphFree>();
     node->address = address;
     return node;

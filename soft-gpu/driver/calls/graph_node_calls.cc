@@ -19,7 +19,10 @@ std::shared_ptr<Operation> kernel_operation(const CUDA_KERNEL_NODE_PARAMS_v2& as
                        false, asked.kernelParams, asked.extra);
 }
 std::shared_ptr<Operation> copy_operation(const CUDA_MEMCPY3D& asked) { return copy_box(asked); }
-std::shared_ptr<Operation> fill_operation(const CUDA_MEMSET_NODE_PARAMS& asked) { return fill(asked); }
+std::shared_ptr<Operation> fill_operation(const CUDA_MEMSET_NODE_PARAMS& asked) {
+    require(asked.width != 0 && asked.height != 0);  // a call may fill nothing, a node may not
+    return fill(asked);
+}
 std::shared_ptr<Operation> host_operation(const CUDA_HOST_NODE_PARAMS& asked) {
     require(asked.fn);
     auto call = std::make_shared<HostCall>();
@@ -27,7 +30,9 @@ std::shared_ptr<Operation> host_operation(const CUDA_HOST_NODE_PARAMS& asked) {
     return call;
 }
 std::shared_ptr<Operation> child_operation(CUgraph graph) {
-    return std::make_shared<ChildGraph>(Driver::get().graphs.find(graph)->clone());
+    const auto child = Driver::get().graphs.find(graph);
+    if (has_memory(*child)) fail(CUDA_ERROR_NOT_SUPPORTED, "a graph with memory is not copied into another");
+    return std::make_shared<ChildGraph>(child->clone());
 }
 std::shared_ptr<Operation> record_operation(CUevent event) {
     auto record = std::make_shared<EventRecord>();

@@ -49,9 +49,10 @@ void free_host(void* p) {
                                            [](const Allocation& allocation) { return allocation.kind == Kind::host; }));
 }
 
-Allocation pinned(const void* p) {
+// What may be the host's as well as the device's.
+Allocation on_both_sides(const void* p) {
     const auto found = Driver::get().memory.find(reinterpret_cast<std::uintptr_t>(p));
-    require(found && found->host_pinned());
+    require(found && (found->host_pinned() || found->kind == Kind::mapped || found->is_managed()));
     return *found;
 }
 
@@ -76,7 +77,7 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInByt
     return api([&] {
         require(dptr && pPitch && WidthInBytes != 0 && Height != 0);
         require(ElementSizeBytes == 4 || ElementSizeBytes == 8 || ElementSizeBytes == 16);
-        require(WidthInBytes <= 0x7fffffff);
+        if (WidthInBytes > Driver::get().memory.total()) fail(CUDA_ERROR_OUT_OF_MEMORY);
         const std::size_t pitch = (WidthInBytes + pitch_alignment - 1) & ~(pitch_alignment - 1);
         if (Height > Driver::get().memory.total() / pitch) fail(CUDA_ERROR_OUT_OF_MEMORY);
         allocate(dptr, pitch * Height, Kind::device, 0);
@@ -93,6 +94,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
         if (target->context != context->handle())
             if (const auto owner = Driver::get().contexts.try_find(target->context)) owner->synchronize();
         note_free(dptr);
+        Driver::get().memory.collect();
         if (!free_graph_memory(dptr)) {
             const Allocation gone =
                 Driver::get().memory.remove(dptr, [](const Allocation& allocation) { return allocation.freeable(); });
@@ -103,11 +105,10 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
 }
 CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
     return api([&] {
-        require(free && total);
         const int device = current_context()->device;
         const Memory& memory = Driver::get().memory;
-        *total = memory.total();
-        *free = memory.free(device);
+        if (total) *total = memory.total();
+        if (free) *free = memory.free(device);
     });
 }
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
@@ -166,14 +167,19 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* pdptr, void* p, unsigned int 
     return api([&] {
         require(pdptr && p && Flags == 0);
         current_context();
-        pinned(p);
-        *pdptr = reinterpret_cast<CUdeviceptr>(p);  // kernels use the host's own addresses
+        const Allocation found = on_both_sides(p);
+        require(!found.is_managed());
+        // Kernels use the host's own addresses. Of a mapping NVIDIA's driver (580) tells the beginning.
+        *pdptr = found.host_pinned() ? reinterpret_cast<CUdeviceptr>(p) : found.base;
     });
 }
 CUresult cuMemHostGetFlags(unsigned int* pFlags, void* p) {
     return api([&] {
         require(pFlags && p);
-        *pFlags = pinned(p).flags;
+        const Allocation found = on_both_sides(p);  // NVIDIA's driver (580) does not tell whether it is portable
+        *pFlags = found.host_pinned()  ? found.flags & ~(found.kind == Kind::host ? CU_MEMHOSTALLOC_PORTABLE : 0u)
+                  : found.is_managed() ? CU_MEMHOSTALLOC_DEVICEMAP
+                                       : CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE;
     });
 }
 
@@ -189,12 +195,20 @@ std::pair<std::uintptr_t, std::size_t> range_of(const Allocation& found) {
     return found.kind == Kind::mapped ? reserved_around(found.base) : std::pair{found.base, found.size};
 }
 
+// What was mapped at once: of the device's own memory a unit of two megabytes, or several.
+std::pair<std::uintptr_t, std::size_t> mapping_of(const Allocation& found) {
+    constexpr std::uintptr_t unit = 2 << 20;
+    if (!found.in_heap() || (found.pool && found.pool->own)) return {found.base, found.size};
+    const std::uintptr_t begin = found.base / unit * unit;
+    return {begin, (found.base + found.size - begin + unit - 1) / unit * unit};
+}
+
 CUresult pointer_attribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
     const auto found = Driver::get().memory.find(pointer);
     if (!found) return CUDA_ERROR_INVALID_VALUE;
     const bool host_reads = !found->on_device() || found->kind == Kind::managed;
     switch (attribute) {
-        case CU_POINTER_ATTRIBUTE_CONTEXT: put(data, found->context); break;
+        case CU_POINTER_ATTRIBUTE_CONTEXT: put(data, found->pool ? nullptr : found->context); break;
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
             put(data, static_cast<unsigned>(found->host_pinned() ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
             break;
@@ -222,10 +236,11 @@ CUresult pointer_attribute(void* data, CUpointer_attribute attribute, CUdevicept
                                                    : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ);
             break;
         case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: put(data, reinterpret_cast<CUmemoryPool>(found->pool.get())); break;
-        case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: put(data, found->size); break;
-        case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: put(data, found->base); break;
+        case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: put(data, mapping_of(*found).second); break;
+        case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: put(data, mapping_of(*found).first); break;
         case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: put<unsigned long long>(data, found->id); break;
-        case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: put<bool>(data, false); break;
+        // Of the memory, as NVIDIA's driver (580) says it; the device decompresses nothing.
+        case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: put<bool>(data, found->legacy_ipc()); break;
         default: return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
@@ -266,6 +281,11 @@ CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute*
         for (unsigned i = 0; i < numAttributes; ++i) {
             require(data[i]);
             if (pointer_attribute(data[i], attributes[i], ptr) == CUDA_SUCCESS) continue;
+            if (attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE) {  // of what is reserved, or left as it was
+                const auto [begin, size] = reserved_around(ptr);
+                if (ptr - begin < size) put(data[i], size);
+                continue;
+            }
             // A host pointer is reported even if the device does not know it: the runtime recognizes it by that.
             put_nothing(data[i], attributes[i]);
         }
@@ -274,7 +294,10 @@ CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute*
 
 CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
     return api([&] {
-        require(value && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS);
+        require(value != nullptr);
+        const auto found = Driver::get().memory.find(ptr);
+        if (found && found->kind == Kind::mapped) fail(CUDA_ERROR_NOT_SUPPORTED);
+        require(attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS);
         unsigned wanted;
         std::memcpy(&wanted, value, sizeof wanted);
         require(

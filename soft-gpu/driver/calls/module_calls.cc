@@ -73,10 +73,15 @@ void set_attribute(Function& function, CUfunction_attribute attribute, int value
             function.carveout = value;
             return;
         case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: function.non_portable_cluster = value; return;
-        case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: function.cluster_policy = value; return;
+        case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+            require(value >= CU_CLUSTER_SCHEDULING_POLICY_DEFAULT &&
+                    value <= CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING);
+            function.cluster_policy = value;
+            return;
         case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
         case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
         case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+            require(value >= 0);
             if (value > 1) refuse("a required cluster size");
             return;
         default: fail(CUDA_ERROR_INVALID_VALUE);

@@ -25,6 +25,7 @@ CUdeviceptr allocate(const std::shared_ptr<Pool>& pool, std::size_t size, Contex
     Memory& memory = Driver::get().memory;
     const std::size_t bytes = Heap::rounded(size);
     require(pool->imported < 0);
+    memory.collect();  // a pool gives again what it has
     if (!pool->take(bytes)) fail(CUDA_ERROR_OUT_OF_MEMORY);
     try {
         return memory.allocate({.size = size,
@@ -40,9 +41,15 @@ CUdeviceptr allocate(const std::shared_ptr<Pool>& pool, std::size_t size, Contex
 
 void give_back(CUdeviceptr address) {
     if (free_graph_memory(address)) return;
-    const Allocation gone =
-        Driver::get().memory.remove(address, [](const Allocation& allocation) { return allocation.freeable(); });
-    if (gone.pool && gone.in_heap()) gone.pool->give(Heap::rounded(gone.size));
+    Memory& memory = Driver::get().memory;
+    const auto gone = memory.find(address);
+    if (const auto pool = memory.leave(address)) pool->give(Heap::rounded(gone->size));
+}
+
+// Where a device that does not exist is an invalid value.
+Device& device_of_pools(CUdevice device) {
+    require(device >= 0 && device < Driver::get().settings.devices);
+    return Driver::get().device(device);
 }
 
 Device& device_of_pool(const CUmemLocation* location, CUmemAllocationType type) {
@@ -71,8 +78,14 @@ void set_current(Device& device, CUdevice ordinal, CUmemoryPool handle) {
 }
 
 void allocate_in_order(CUdeviceptr* made, std::size_t size, const std::shared_ptr<Pool>& pool, CUstream handle) {
-    require(made && size != 0);
+    require(made != nullptr);
     const auto stream = stream_of(handle);
+    if (size == 0) {  // as on hardware, except in a graph
+        std::lock_guard lock(stream->context().order);
+        require(!stream->capture);
+        *made = 0;
+        return;
+    }
     {
         std::lock_guard lock(stream->context().order);
         if (stream->capture) {
@@ -134,11 +147,11 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
 CUresult cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
     return api([&] {
         require(pool);
-        *pool = handle_of(*Driver::get().device(dev).current());
+        *pool = handle_of(*device_of_pools(dev).current());
     });
 }
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
-    return api([&] { set_current(Driver::get().device(dev), dev, pool); });
+    return api([&] { set_current(device_of_pools(dev), dev, pool); });
 }
 
 CUresult cuMemGetDefaultMemPool(CUmemoryPool* pool_out, CUmemLocation* location, CUmemAllocationType type) {
@@ -163,7 +176,7 @@ CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProps) {
     return api([&] {
         require(pool && poolProps && poolProps->allocType == CU_MEM_ALLOCATION_TYPE_PINNED);
         require(poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE);
-        require_device(poolProps->location.id);
+        require(poolProps->location.id >= 0 && poolProps->location.id < Driver::get().settings.devices);
         if (poolProps->handleTypes & ~static_cast<unsigned>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
             refuse("a memory pool's handle other than a POSIX file descriptor");
         auto made = std::make_shared<Pool>(poolProps->location.id);
@@ -182,7 +195,10 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     });
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t) {
-    return api([&] { Driver::get().pools.find(pool); });  // freed memory is returned at once
+    return api([&] {
+        Driver::get().pools.find(pool);
+        Driver::get().memory.collect();
+    });
 }
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void* value) {
@@ -231,17 +247,28 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map, size_
         require(map || count == 0);
         Pool& of = *Driver::get().pools.find(pool);
         for (std::size_t i = 0; i < count; ++i) {
+            if (map[i].location.type == CU_MEM_LOCATION_TYPE_HOST || map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
+                fail(CUDA_ERROR_NOT_SUPPORTED);
             require(map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE);
             require_device(map[i].location.id);
+            require(map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
+                    map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
             // The pool's own device always has access; revoking it is an error, as on hardware.
-            require(map[i].location.id != of.device || map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+            require(map[i].location.id != of.device || map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+                    CUDA_ERROR_INVALID_DEVICE);
             of.access[static_cast<std::size_t>(map[i].location.id)] = map[i].flags;
         }
     });
 }
 CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool memPool, CUmemLocation* location) {
     return api([&] {
-        require(flags && location && location->type == CU_MEM_LOCATION_TYPE_DEVICE);
+        require(flags && location);
+        if (location->type == CU_MEM_LOCATION_TYPE_HOST) {
+            Driver::get().pools.find(memPool);
+            *flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+            return;
+        }
+        require(location->type == CU_MEM_LOCATION_TYPE_DEVICE);
         const Pool& of = *Driver::get().pools.find(memPool);
         require_device(location->id);
         *flags = location->id == of.device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE

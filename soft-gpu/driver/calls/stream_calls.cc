@@ -54,6 +54,7 @@ CUresult cuStreamSynchronize(CUstream hStream) {
     return api([&] {
         const auto stream = stream_of(hStream);
         for (const Mark& mark : stream->context().ends(*stream)) mark.wait();
+        Driver::get().memory.collect();
         stream->context().check();
     });
 }

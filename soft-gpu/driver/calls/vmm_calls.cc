@@ -141,7 +141,7 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
     return api([&] {
         require(granularity &&
                 (option == CU_MEM_ALLOC_GRANULARITY_MINIMUM || option == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
-        require_properties(prop);
+        require(prop && prop->type == CU_MEM_ALLOCATION_TYPE_PINNED);  // the same wherever it is to be
         *granularity = granule;
     });
 }
@@ -242,9 +242,9 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                   unsigned long long flags) {
     return api([&] {
-        require(whole(size) && offset == 0 && flags == 0 && ptr % granule == 0);  // CUDA reserves the offset, too
+        require(whole(size) && flags == 0 && ptr % granule == 0);
         const auto physical = Driver::get().physicals.find(handle);
-        require(size <= physical->size);
+        if (offset != 0 || size > physical->size) fail(CUDA_ERROR_NOT_SUPPORTED);  // CUDA reserves the offset
         Reservations& all = reservations();
         std::lock_guard lock(all.mutex);
         require(all.contain(ptr, size) && !Driver::get().memory.first_in(ptr, size));
@@ -268,10 +268,19 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
         driver.synchronize();  // work in flight may use it, as with cuMemFree; it belongs to all devices
         Reservations& all = reservations();
         std::lock_guard lock(all.mutex);
-        for_mappings(ptr, size, [&](const Allocation& mapping) {
-            driver.memory.remove(mapping.base, [](const Allocation&) { return true; });
-            vacate(mapping.base, mapping.size);
-        });
+        // What is reserved there and not mapped does not matter; but no mapping may be cut.
+        require(whole(size) && all.contain(ptr, size));
+        const auto next = [&](std::uintptr_t at) { return driver.memory.first_in(at, ptr + size - at); };
+        for (std::uintptr_t at = ptr; at < ptr + size;) {
+            const auto mapping = next(at);
+            if (!mapping) break;
+            require(mapping->base >= at && mapping->size <= ptr + size - mapping->base);
+            at = mapping->base + mapping->size;
+        }
+        while (const auto mapping = next(ptr)) {
+            driver.memory.remove(mapping->base, [](const Allocation&) { return true; });
+            vacate(mapping->base, mapping->size);
+        }
     });
 }
 
@@ -284,10 +293,9 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc* des
         Reservations& all = reservations();
         std::lock_guard lock(all.mutex);
         for (std::size_t i = 0; i < count; ++i) {
-            // The host has no mapping of its own: it may do what the device may do.
-            if (on_host(desc[i].location)) continue;
+            if (on_host(desc[i].location)) fail(CUDA_ERROR_NOT_SUPPORTED);  // the memory is a device's
             require(desc[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE);
-            require_device(desc[i].location.id);
+            require(desc[i].location.id >= 0 && desc[i].location.id < Driver::get().settings.devices);
             for_mappings(ptr, size, [&](const Allocation& mapping) {
                 Driver::get().memory.set_access(mapping.base, desc[i].location.id, desc[i].flags);
             });
@@ -299,8 +307,10 @@ CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location
     return api([&] {
         require(flags && location && location->type == CU_MEM_LOCATION_TYPE_DEVICE);
         require_device(location->id);
+        require(ptr != 0);
         const auto mapping = Driver::get().memory.find(ptr);
-        require(mapping && mapping->kind == Allocation::Kind::mapped);
-        *flags = mapping->access[static_cast<std::size_t>(location->id)];
+        *flags = 0;
+        require(mapping.has_value());
+        if (mapping->kind == Allocation::Kind::mapped) *flags = mapping->access[static_cast<std::size_t>(location->id)];
     });
 }

@@ -4,9 +4,9 @@
 of those that differ and are in no table; with --show GROUP the questions of a group, one a line; with --open the lines that open.tsv lacks.
 
 There are two tables: allowed.tsv has what differs for good, open.tsv what is still to be done. A line is a regular expression of questions, another
-of native's answers, one of ours (each of the whole text; empty: any), and the reason; one that begins with "software GPU:" holds for no GPU. No line
-holds for a question that ends or hangs the program, or is not asked, unless it did so natively. Questions with hw/ in their names are about the
-hardware: they count only where NATIVE and OURS are answers of a GPU."""
+of native's answers, one of ours (each of the whole text; empty: any), and the reason; one that begins with "software GPU:" holds for no GPU, one that
+begins with "GPU:" for nothing else. No line holds for a question that ends or hangs the program, or is not asked, unless it did so natively.
+Questions with hw/ in their names are about the hardware: they count only where NATIVE and OURS are answers of a GPU."""
 import argparse
 import collections
 import re
@@ -38,9 +38,8 @@ class Allowance:
     reason: str
     used: int = 0
 
-    @property
-    def of_the_software_gpu(self):
-        return self.reason.startswith("software GPU:")
+    def holds_for(self, hardware):
+        return not self.reason.startswith("software GPU:" if hardware else "GPU:")
 
     def covers(self, question, native, ours):
         if ends(ours) and not ends(native):
@@ -81,7 +80,7 @@ def compare(native, ours, table, hardware):
         heard = ours.get(question, NOT_ASKED)
         if heard == answer:
             continue
-        allowance = next((one for one in table if not (hardware and one.of_the_software_gpu) and one.covers(question, answer, heard)), None)
+        allowance = next((one for one in table if one.holds_for(hardware) and one.covers(question, answer, heard)), None)
         if allowance:
             allowance.used += 1
         differing.append((question, answer, heard, allowance))

@@ -45,7 +45,7 @@ def test_answers_are_natives_or_have_a_reason(outcome):
 @needs_soft("a GPU has other answers of its own")
 def test_each_line_of_the_tables_is_still_needed(outcome):
     _, table = outcome
-    assert [one.question.pattern for one in table if not one.used] == []
+    assert [one.question.pattern for one in table if not one.used and one.holds_for(False)] == []
 
 
 def test_no_table_allows_the_end_of_the_program():

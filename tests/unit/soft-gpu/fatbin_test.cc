@@ -73,7 +73,8 @@ TEST(FatBinary, AnImageIsAContainerAWrapperOrText) {
         const void *data, *others;
     } wrapper{0x466243b1, 1, container.bytes.data(), nullptr};
     EXPECT_EQ(".version 8.0", ptx_of_image(&wrapper, 90));
-    EXPECT_EQ("//", ptx_of_image("//", 90));
+    EXPECT_EQ("//\n.version 8.0", ptx_of_image("//\n.version 8.0", 90));
+    EXPECT_THROW(ptx_of_image("//", 90), Error) << "text, but no PTX";
     EXPECT_THROW(ptx_of_image("", 90), Error);
     EXPECT_THROW(ptx_of_image("\x01\x02", 90), Error);
 }

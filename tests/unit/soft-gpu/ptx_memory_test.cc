@@ -150,7 +150,7 @@ TEST(PtxMemory, AMisalignedAddressIsTold) {
 TEST(PtxMemory, SharedAndLocalMemoryHaveTheirSizes) {
     if (Machine::get().is_hardware()) GTEST_SKIP() << "a fault ends a context of hardware";
     expect_text(failure_of(kernel(".shared .align 4 .b32 s[32]; mov.u32 %r5, s; st.shared.u32 [%r5+128], %r1;"),
-                           CUDA_ERROR_ILLEGAL_ADDRESS),
+                           CUDA_ERROR_ILLEGAL_INSTRUCTION),
                 "shared memory");
     expect_text(failure_of(kernel(".local .align 4 .b32 l[4]; mov.u64 %rd4, l; st.local.u32 [%rd4+1048576], %r1;"),
                            CUDA_ERROR_ILLEGAL_ADDRESS),

@@ -153,7 +153,9 @@ TEST(PtxScattered, OneWrongLaneIsNamed) {
                     run(kernel(p.begin, spread(4) + wrong + "@%p3 add.u64 %rd6, %rd6, " + offset + ";" + access));
                     ADD_FAILURE() << "no failure: " << p.space << p.begin << access;
                 } catch (const Failure& f) {
-                    EXPECT_EQ(f.code, code) << f.what();
+                    const bool shared = std::string_view(p.space).find("shared") != std::string_view::npos;
+                    const bool outside = code == CUDA_ERROR_ILLEGAL_ADDRESS;
+                    EXPECT_EQ(f.code, shared && outside ? CUDA_ERROR_ILLEGAL_INSTRUCTION : code) << f.what();
                     const bool named = std::string_view(f.what()).find("thread (13,0,0)") != std::string_view::npos;
                     EXPECT_TRUE(named || Machine::get().is_hardware()) << f.what();
                 }

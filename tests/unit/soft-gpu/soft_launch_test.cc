@@ -210,13 +210,13 @@ TEST_F(SoftLaunch, ALogThatIsTooLongForItsBufferIsCut) {
     CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     void* values[] = {text, reinterpret_cast<void*>(5)};
     CUmodule bad;
-    SAYS(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&bad, "nonsense", 2, options, values));
+    SAYS(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&bad, ".version nonsense", 2, options, values));
     EXPECT_STREQ("ptx ", text);
     EXPECT_EQ('f', text[5]);  // beyond the buffer
     EXPECT_EQ(5u, reinterpret_cast<std::size_t>(values[1])) << "all of the room";
     values[1] = nullptr;  // no room at all
     text[0] = 'z';
-    SAYS(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&bad, "nonsense", 2, options, values));
+    SAYS(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&bad, ".version nonsense", 2, options, values));
     EXPECT_EQ('z', text[0]);
     EXPECT_EQ(nullptr, values[1]);
 }

@@ -207,22 +207,25 @@ TEST_F(MemoryLayer, AttributesAreTheDrivers) {
               CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_MAPPED,
               CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
               CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS,
-              CU_POINTER_ATTRIBUTE_MAPPING_SIZE, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
-              CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE})
+              CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE})
             EXPECT_EQ(attribute<std::uint64_t>(below(), which, drivers + inner),
                       attribute<std::uint64_t>(table, which, own + inner))
                 << which;
-        for (const auto which : {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR})
-            EXPECT_EQ(own, attribute<CUdeviceptr>(table, which, own + inner));
+        EXPECT_EQ(own, attribute<CUdeviceptr>(table, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, own + inner));
+        const auto mapped = attribute<CUdeviceptr>(table, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, own + inner);
+        const auto all = attribute<std::uint64_t>(table, CU_POINTER_ATTRIBUTE_MAPPING_SIZE, own + inner);
+        EXPECT_EQ(mapped % (2 * mib), 0u);
+        EXPECT_EQ(all % (2 * mib), 0u);
+        EXPECT_TRUE(mapped <= own && own + bytes <= mapped + all && all < bytes + 4 * mib) << mapped << " " << all;
         EXPECT_EQ(own + inner, attribute<CUdeviceptr>(table, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, own + inner));
         void* host = nullptr;
         expect_the_same("its host pointer", [&](Driver& d) {
             return d.cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, &d == &table ? own : drivers);
         });
-        const unsigned on = 1;
-        OK(table.cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, own + inner));
-        EXPECT_TRUE(attribute<bool>(table, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, own));
-        EXPECT_FALSE(attribute<bool>(table, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, allocate(bytes)));
+        const unsigned off = 0;
+        OK(table.cuPointerSetAttribute(&off, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, own + inner));
+        EXPECT_FALSE(attribute<bool>(table, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, own));
+        EXPECT_TRUE(attribute<bool>(table, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, allocate(bytes)));
         CUdeviceptr start = 0;
         std::size_t size = 0;
         OK(table.cuMemGetAddressRange_v2(&start, &size, own + inner));

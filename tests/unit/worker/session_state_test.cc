@@ -111,8 +111,7 @@ struct Client {
             (std::get<I>(parameters).send(w, arguments, guest), ...);
             const auto [result, reply] = send(op, body, R::how == How::call);
             Reader r(reply);
-            if (result == CUDA_SUCCESS && R::how == How::call)
-                (std::get<I>(parameters).receive(r, arguments, guest), ...);
+            if (result == CUDA_SUCCESS) (std::get<I>(parameters).receive(r, arguments, guest), ...);
             return result;
         }
         (std::make_index_sequence<R::count>{});
