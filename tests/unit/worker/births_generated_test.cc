@@ -136,6 +136,12 @@ bool tells_of_the_process(Op op) {
     switch (op) {
         case Op::cuMemGetInfo_v2:  // memory that is put off, or kept for what comes next, is not free
         case Op::graph_text:       // has addresses of the driver's
+        case Op::take_activity:    // has times; and what records name things by are numbers of the process
+        case Op::activity_context:
+        case Op::activity_stream:
+        case Op::activity_graph:
+        case Op::activity_exec:
+        case Op::activity_node:
         case Op::load_log:         // of the last load, if that wanted a log: it is asked for right behind that
             return true;
         default: return false;
