@@ -142,7 +142,7 @@ bool tells_of_the_process(Op op) {
         case Op::activity_graph:
         case Op::activity_exec:
         case Op::activity_node:
-        case Op::load_log:         // of the last load, if that wanted a log: it is asked for right behind that
+        case Op::load_log:  // of the last load, if that wanted a log: it is asked for right behind that
             return true;
         default: return false;
     }
