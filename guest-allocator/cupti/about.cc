@@ -50,7 +50,7 @@ constexpr ResultName results[] = {
     R(CUPTI_ERROR_API_NOT_IMPLEMENTED, "the function is not implemented"),
     R(CUPTI_ERROR_MAX_LIMIT_REACHED, "there are no more"),
     R(CUPTI_ERROR_NOT_READY, "it is not ready"),
-    R(CUPTI_ERROR_NOT_COMPATIBLE, "it does not go together with what is there"),
+    R(CUPTI_ERROR_NOT_COMPATIBLE, "it is not compatible with what is in use"),
     R(CUPTI_ERROR_NOT_INITIALIZED, "the host's CUPTI does not start"),
     R(CUPTI_ERROR_INVALID_METRIC_ID, "there is no such metric"),
     R(CUPTI_ERROR_INVALID_METRIC_NAME, "no metric has this name"),

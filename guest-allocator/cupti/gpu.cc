@@ -191,8 +191,7 @@ void say_what_is_missing() noexcept {
     if (!told.exchange(true))
         log_line(
             "a profiler asks for the GPU's activity, and the host has no CUPTI for it: install libcupti.so.13 there "
-            "(of the "
-            "CUDA toolkit, package cuda-cupti-13-0) where the bridge's LD_LIBRARY_PATH or /usr/local/cuda leads");
+            "(CUDA toolkit, package cuda-cupti-13-0), in /usr/local/cuda or in the bridge's LD_LIBRARY_PATH");
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 on in another QEMU, with right results; and what QEMU or the disk refuses, after which the guest runs as before. And a guest that goes from QEMU
 to QEMU while its bridge serves.
 
-By hand: MOVES=20 moves it so many times, and at each of these doors; FORKS=8 lets it go on so many times at once."""
+By hand: MOVES=20 moves it 20 times, at each of these doors; FORKS=8 starts eight clones at once."""
 import hashlib
 import os
 import re

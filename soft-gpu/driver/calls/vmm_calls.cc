@@ -141,7 +141,7 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
     return api([&] {
         require(granularity &&
                 (option == CU_MEM_ALLOC_GRANULARITY_MINIMUM || option == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
-        require(prop && prop->type == CU_MEM_ALLOCATION_TYPE_PINNED);  // the same wherever it is to be
+        require(prop && prop->type == CU_MEM_ALLOCATION_TYPE_PINNED);  // the same for every location
         *granularity = granule;
     });
 }
