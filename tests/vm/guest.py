@@ -148,7 +148,7 @@ def qemu_command(a, region, ports, log):
         command += ['-object', f'memory-backend-file,id=region,share=on,mem-path={region},size={os.path.getsize(region)}',
                     '-device', f'{device},memdev=region']
     command += ['-device', 'isa-debug-exit,iobase=0xf4,iosize=4', '-device', 'virtio-serial-pci']
-    command += ['-device', 'vmgenid,guid=auto'] if a.carry or a.after else []  # another one for each start: the kernel seeds its numbers anew
+    command += ['-device', 'vmgenid,guid=auto'] if a.carry or a.after else []  # another one for each start: the kernel seeds its random numbers again
     command += ['-incoming', 'defer'] if a.after else []
     for name, port in ports.items():
         command += ['-chardev', f'socket,id={name},fd={port.fileno()}', '-device', f'virtserialport,chardev={name},name={name}']
