@@ -2,8 +2,6 @@
 // control.cc: branches, calls, returns, and the functions that CUDA itself provides to kernels.
 #include <cuda.h>
 
-#include <thread>
-
 #include "soft-gpu/ptx/builtins.h"
 #include "soft-gpu/ptx/coder.h"
 #include "soft-gpu/ptx/module.h"
@@ -102,7 +100,6 @@ Step nothing(Warp&, const Instr&, Mask) { return Step::go; }
 
 Step sleep(Warp& w, const Instr&, Mask) {  // other warps run meanwhile, which is the purpose of a sleep
     w.budget = 0;
-    if (w.block->warps.size() == 1) std::this_thread::yield();
     return Step::leave;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -31,6 +32,8 @@ constexpr std::int64_t slice = 20'000;  // instructions of a warp before the nex
 // rounds without a finished block before an ordinary launch takes a further block
 constexpr int patient_rounds = 200;
 constexpr std::size_t most_resident = 64;  // blocks that one host thread may run alternately in an ordinary launch
+// Beside other load a yield takes a whole time slice, so a thread whose blocks wait or sleep yields no more often than this.
+constexpr std::chrono::milliseconds between_yields{1};
 
 std::atomic<std::uint64_t> executed_warps{0}, executed_lanes{0}, grid_count{0};
 
@@ -226,6 +229,7 @@ void work(Grid& g) {
     const RoundedToNearest mode;
     std::vector<std::unique_ptr<Room>> resident, spare;
     int rounds = 0;
+    auto yielded = std::chrono::steady_clock::now();
     std::uint64_t warps = 0, lanes = 0;
     try {
         while (!g.failed.load(std::memory_order_relaxed)) {
@@ -254,7 +258,10 @@ void work(Grid& g) {
                 resident[i] = std::move(resident.back());
                 resident.pop_back();
             }
-            if (rounds > patient_rounds) std::this_thread::yield();
+            if (rounds <= patient_rounds) continue;
+            if (std::chrono::steady_clock::now() - yielded < between_yields) continue;
+            std::this_thread::yield();
+            yielded = std::chrono::steady_clock::now();
         }
     } catch (const Error& error) {
         std::lock_guard lock(g.mutex);

@@ -6,8 +6,8 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build}
 command -v qemu-system-x86_64 > /dev/null || { echo "skipped: qemu-system-x86_64 is not installed (make deps)"; exit 77; }
-out=$(mktemp)
-trap 'rm -f "$out"' EXIT
+out=$(mktemp) log=$(mktemp)
+trap 'rm -f "$out" "$log"' EXIT
 programs=${PROGRAMS:-$(basename -s .cu tests/programs/*.cu)}
 tests/vm/run --device "${DEVICE:-soft}" -- bash -c '
     said=$(mktemp)
@@ -16,7 +16,7 @@ tests/vm/run --device "${DEVICE:-soft}" -- bash -c '
         status=$?
         [ $status = 77 ] && { echo "$program: passed over, $(grep -m 1 skipped "$said")"; continue; }
         [ $status = 0 ] && grep -q PASSED "$said" && echo "$program: passed" || { cat "$said"; echo "$program: FAILED"; exit 1; }
-    done' > "$out" 2>&1
+    done' > "$out" 2> "$log"
 status=$?
-cat "$out"
+cat "$log" "$out"  # the log may be long: what the program said comes last
 [ $status = 0 ] && [ "$(grep -c ': passed' "$out")" = "$(wc -w <<< "$programs")" ]
