@@ -9,31 +9,66 @@ namespace {
 
 constexpr std::uint64_t second = 1'000'000'000, start = 1'700'000'000 * second;
 
-TEST(Distance, IsWhatTheNarrowestBoundSays) {
+TEST(Distance, IsWithinAllBounds) {
     Distance distance;
     const std::int64_t apart = -5'000'000'000;
     const auto there = [&](std::uint64_t here) { return here + static_cast<std::uint64_t>(apart); };
     // The worker answered early within a wide bound, and in the middle of a narrow one.
     distance.learn(start, there(start + 10'000), start + 1'000'000);
     EXPECT_EQ(distance.width(), 1'000'000U);
-    distance.learn(start + second, there(start + second + 10'000), start + second + 20'000);
-    EXPECT_EQ(distance.here(there(start + 7)), start + 7);
-    distance.learn(start + second, there(start + second + 400'000), start + second + 500'000);
-    EXPECT_EQ(distance.width(), 20'000U) << "a wider bound tells nothing new";
-    EXPECT_EQ(distance.here(there(start + 7)), start + 7);
+    distance.learn(start + 2'000'000, there(start + 2'010'000), start + 2'020'000);
+    EXPECT_LE(distance.width(), 20'200U) << "but for what clocks drift in a millisecond";
+    distance.settle(there(start + 3'000'000));
+    EXPECT_NEAR(static_cast<double>(distance.here(there(start + 7)) - start), 7, 100);
+    distance.learn(start + 4'000'000, there(start + 4'400'000), start + 4'500'000);
+    EXPECT_LE(distance.width(), 20'400U) << "a wider bound tells nothing new";
 }
 
-TEST(Distance, FollowsAClockThatDrifts) {
+TEST(Distance, StaysUntilABoundContradictsIt) {
+    Distance distance;
+    distance.learn(start, start + second, start + 1'000'000);
+    distance.settle(start + second);
+    const std::uint64_t was = distance.here(start + 2 * second);
+    distance.learn(start + 2'000'000, start + second + 2'501'000, start + 2'001'000 + 1'000'000);
+    distance.settle(start + second + 2'501'000);
+    EXPECT_EQ(distance.here(start + 2 * second), was) << "narrower, and the same within it";
+    distance.learn(start + 4'000'000, start + second + 4'000'000, start + 4'002'000);
+    distance.settle(start + second + 4'000'000);
+    EXPECT_EQ(distance.here(start + 2 * second), start + second + 1'000);
+}
+
+TEST(Distance, KeepsTheOrderWhenItChanges) {
+    Distance distance;
+    distance.learn(start, start + second + 500'000, start + 1'000'000);
+    distance.settle(start + second + 500'000);
+    EXPECT_EQ(distance.here(start + second + 900'000), start + 900'000);
+    // What was taken for 0.5 ms later on the way there is shown to be earlier.
+    const std::uint64_t changed = start + second + 2'900'000;
+    distance.learn(start + 2'000'000, changed, start + 2'002'000);
+    distance.settle(changed);
+    std::uint64_t last = 0;
+    for (std::uint64_t at = start + second; at < start + second + 8'000'000; at += 10'000) {
+        EXPECT_GE(distance.here(at), last) << at - start;
+        last = distance.here(at);
+    }
+    EXPECT_EQ(distance.here(start + second + 900'000), start + 900'000) << "what was said of the past stays";
+    EXPECT_EQ(distance.here(start + second + 8'000'000), start + 7'101'000);
+}
+
+TEST(Distance, FollowsAClockThatDriftsOrIsSet) {
     Distance distance;
     distance.learn(start, start + second + 1'000, start + 2'000);
+    distance.settle(start + second);
     const std::uint64_t later = start + 100 * second;
     distance.learn(later, later + 2 * second + 50'000, later + 100'000);
-    EXPECT_EQ(distance.here(later + 2 * second), later);
+    distance.settle(later + 2 * second);
+    EXPECT_EQ(distance.here(later + 3 * second), later + second);
 }
 
 TEST(Distance, OfOneClockIsNone) {
     Distance distance;
     distance.learn(start, start + 9'000, start + 10'000);
+    distance.settle(start + 9'000);
     EXPECT_EQ(distance.here(start + 123), start + 123);
 }
 
