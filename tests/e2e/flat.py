@@ -5,6 +5,7 @@ Each wait ends with the event that it waits for; PATIENCE seconds without it mea
 """
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -320,11 +321,14 @@ def written(file, text):
 
 
 def has_ended(pid):
-    """Whether the process has ended, collected or not."""
+    """Whether the process has ended, collected or not: all its threads, of which the first one may be a zombie before the others."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
         return True
+    ended = bool(select.select([process], [], [], 0)[0])
+    os.close(process)
+    return ended
 
 
 def not_sanitized(why):
