@@ -10,9 +10,9 @@ packages := $(unit_packages) $(built_with) qemu-system-x86 linux-headers-amd64 k
 missing = $(shell for p in $(sort $(packages)); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
 sudo = $(if $(filter 0,$(shell id -u)),,sudo )
 deps: installed toolkit
-# All that .ci/run needs, before parts of it run side by side.
+# All that .ci/run needs, before parts of it run side by side, but what `make check` alone wants: it installs that while others compile.
 ci-deps: packages += $(clang_packages) clang-format clang-tidy cppcheck
-ci-deps: deps windows-deps
+ci-deps: deps
 installed:
 	@if [ -n "$(missing)" ]; then echo "  APT  $(missing)"; \
 	    said=$$(mktemp) && $(sudo)apt-get update -q > /dev/null && \
