@@ -10,7 +10,7 @@ packages := $(unit_packages) $(built_with) qemu-system-x86 linux-headers-amd64 k
 missing = $(shell for p in $(sort $(packages)); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || echo $$p; done)
 sudo = $(if $(filter 0,$(shell id -u)),,sudo )
 deps: installed toolkit
-# All that .ci/run needs, before parts of it run side by side, but what `make check` alone wants: it installs that while others compile.
+# What .ci/run needs before its parts run side by side. `make check` installs the compiler for Windows itself, while other parts compile.
 ci-deps: packages += $(clang_packages) clang-format clang-tidy cppcheck
 ci-deps: deps
 installed:

@@ -7,8 +7,8 @@
 
 namespace barcuda::guest::cupti {
 
-// Two states: a distance that is settled stays what it is until a bound contradicts it, so that times of the GPU are
-// exact to each other. Times are nanoseconds of either clock.
+// A distance is unknown, bounded or settled. A settled distance stays until a bound contradicts it, so that times of
+// the GPU are exact to each other. If a clock was set, it is bounded again. Times are nanoseconds of either clock.
 class Distance {
   public:
     // The worker said `there` between `before` and `after`.
@@ -17,7 +17,8 @@ class Distance {
         // Clocks drift apart: what was known is worth less after a while.
         const auto drifted = bounded_ ? static_cast<std::int64_t>(after - at_) / drift : 0;
         const std::int64_t low = std::max(least, least_ - drifted), high = std::min(most, most_ + drifted);
-        const bool agree = bounded_ && low <= high;  // not if one of the clocks was set
+        const bool agree = bounded_ && low <= high;
+        if (!agree) settled_ = false;  // one of the clocks was set, and the past says nothing
         least_ = agree ? low : least;
         most_ = agree ? high : most;
         at_ = after;

@@ -32,7 +32,7 @@ constexpr std::int64_t slice = 20'000;  // instructions of a warp before the nex
 // rounds without a finished block before an ordinary launch takes a further block
 constexpr int patient_rounds = 200;
 constexpr std::size_t most_resident = 64;  // blocks that one host thread may run alternately in an ordinary launch
-// Beside other load a yield takes a whole time slice: a thread whose blocks wait or sleep yields no more often.
+// Beside other load a yield takes a whole time slice: a thread whose blocks wait or sleep yields once in this time.
 constexpr std::chrono::milliseconds between_yields{1};
 
 std::atomic<std::uint64_t> executed_warps{0}, executed_lanes{0}, grid_count{0};

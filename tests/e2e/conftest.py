@@ -144,7 +144,7 @@ def pytest_runtest_makereport():
 @pytest.fixture(scope="module")
 def debian_packages(shared):
     """The folder of Debian's packages, made of what has been built, with the log of `make deb`. Without packages of debugging symbols, which take
-    most of the time and are made in the same way, and not as small as they could be."""
+    most of the time and are made in the same way, and compressed at xz's fastest level."""
     folder = shared / "packages"
     succeed("make", "-s", "deb", f"B={os.environ.get('BUILD', 'build')}", f"packages_folder={folder}",
             env={"DEB_BUILD_OPTIONS": "noautodbgsym", "DPKG_DEB_COMPRESSOR_LEVEL": "1"}, patience=600)
