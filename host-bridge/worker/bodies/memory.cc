@@ -82,7 +82,7 @@ BODY(cuMemAllocFromPoolAsync)(CUdeviceptr* address, std::size_t bytes, CUmemoryP
 }
 BODY(cuMemFree_v2)(CUdeviceptr address) { return session().deferred().free(address); }
 BODY(cuMemFreeAsync)(CUdeviceptr address, CUstream stream) {
-    session().deferred().note_freed();
+    session().deferred().note_freed(stream);
     Addresses& addresses = session().addresses();  // (a graph's memory is there again at its next launch)
     const bool notes = address && !addresses.is_a_graphs(address) && !session().streams().capturing(stream);
     const std::uint64_t buffer = notes ? addresses.buffer_at(address) : 0;

@@ -79,7 +79,7 @@ class Addresses {
     }
 
     // ---- freed in a stream's order, and perhaps not yet by the driver: it may have the memory until a thread waits
-    // for the GPU, though the GPU is done, and the client's waits do not reach it. While that free waited, NVIDIA's
+    // for the stream, though the GPU is done, and the client's waits do not reach it. While that free waited, NVIDIA's
     // driver (580.159, H100) took a second one of cuMemAlloc's memory, and crashed in a later wait. `buffer`: the
     // driver's number of the memory, since other memory may come to lie there
     void freed_in_order(CUdeviceptr address, std::uint64_t buffer) {
@@ -92,7 +92,9 @@ class Addresses {
     }
     std::uint64_t buffer_at(CUdeviceptr address) const;  // 0: the driver has no memory there
     void given_again(CUdeviceptr address) { in_order_.erase(address); }
-    void all_freed() { in_order_.clear(); }
+    void forget_freed() {  // what the driver has freed, too
+        std::erase_if(in_order_, [this](const auto& f) { return f.second == 0 || f.second != buffer_at(f.first); });
+    }
 
     // ---- variables of loaded code: they go with it
     void note_variable(CUdeviceptr address, std::uint64_t bytes, std::uint64_t code, CUcontext context) {

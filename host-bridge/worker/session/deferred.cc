@@ -82,13 +82,7 @@ bool Deferred::reap(bool wait) {
         if (CUresult r = release(e); r != CUDA_SUCCESS)
             fences_.post_failure(static_cast<std::uint32_t>(Op::cuMemFree_v2), r);
     }
-    std::erase_if(pools_freed_in_, [&](CUcontext context) {
-        contexts_.switch_to(context);
-        const bool may = streams_.askable(nullptr);  // else a capture would be spoiled
-        if (may) driver_.cuStreamSynchronize(nullptr);
-        return may;
-    });
-    if (pools_freed_in_.empty()) addresses_.all_freed();
+    wait_where_freed();
     if (contexts_.ending()) {
         const Contexts::Ending ending = contexts_.take_ending();
         contexts_.end(ending);
@@ -97,17 +91,33 @@ bool Deferred::reap(bool wait) {
     return true;
 }
 
+// The driver gives memory back that was freed in a stream's order when a thread waits for that stream.
+void Deferred::wait_where_freed() {
+    if (freed_in_.empty()) return;
+    std::vector<CUstream> living;
+    handles_.each<CUstream>([&](CUstream stream) { living.push_back(stream); });
+    std::erase_if(freed_in_, [&](const FreedIn& f) {
+        if (f.stream && std::ranges::find(living, f.stream) == living.end()) return true;
+        contexts_.switch_to(f.context);
+        const bool may = streams_.askable(f.stream);  // else a capture would be spoiled
+        if (may) driver_.cuStreamSynchronize(f.stream);
+        return may;
+    });
+    addresses_.forget_freed();
+}
+
 std::size_t Deferred::unloaded() const {
     return static_cast<std::size_t>(std::ranges::count_if(entries_, &Entry::is_code));
 }
 
-void Deferred::note_freed() {
-    if (std::ranges::find(pools_freed_in_, contexts_.current()) == pools_freed_in_.end())
-        pools_freed_in_.push_back(contexts_.current());
+void Deferred::note_freed(CUstream stream) {
+    if (stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD) stream = nullptr;
+    for (const FreedIn f : {FreedIn{contexts_.current(), nullptr}, FreedIn{contexts_.current(), stream}})
+        if (std::ranges::find(freed_in_, f) == freed_in_.end()) freed_in_.push_back(f);
 }
 
 void Deferred::context_gone(CUcontext context) {
-    std::erase(pools_freed_in_, context);
+    std::erase_if(freed_in_, [context](const FreedIn& f) { return f.context == context; });
     std::erase_if(entries_, [&](const Entry& e) {
         if (e.context != context || !(e.is_address() || e.what == What::module)) return false;
         if (e.is_address()) addresses_.end_retirement(e.name);
@@ -147,7 +157,7 @@ CUresult Deferred::free(CUdeviceptr address) {
     if (addresses_.is_a_graphs(address) && driver_.cuMemFreeAsync) {
         addresses_.forget(address);
         note_work();
-        note_freed();
+        note_freed(nullptr);
         return driver_.cuMemFreeAsync(address, nullptr);
     }
     const Addresses::Allocation known = addresses_.allocation(address);
@@ -156,7 +166,7 @@ CUresult Deferred::free(CUdeviceptr address) {
         const CUresult r = defer({What::memory, address, 0, known.context ? known.context : context});
         if (r == CUDA_SUCCESS && known.bytes == 0) {  // a pool's, perhaps, which may have it until a thread waits
             addresses_.freed_in_order(address, buffer);
-            note_freed();
+            note_freed(nullptr);
         }
         return r;
     }

@@ -57,9 +57,9 @@ class Deferred {
     // From now on as much of that, the last, is not released, whatever the GPU does.
     void keep_unloaded(std::size_t last) { kept_ = last; }
 
-    void note_freed();  // memory of a pool was freed, in a stream's order
+    void note_freed(CUstream stream);  // memory was freed in the order of this stream, of the current context
 
-    bool pending() const { return !entries_.empty() || !pools_freed_in_.empty() || contexts_.ending(); }
+    bool pending() const { return !entries_.empty() || !freed_in_.empty() || contexts_.ending(); }
     // Releases what was deferred, if the GPU is idle, or, with `wait`, waits for the GPU, because memory has run out.
     // True: something was released.
     bool reap(bool wait = false);
@@ -80,10 +80,16 @@ class Deferred {
         bool is_address() const { return what == What::memory || what == What::opened; }
         bool is_code() const { return what == What::module || what == What::library; }
     };
+    struct FreedIn {
+        CUcontext context;
+        CUstream stream;  // null: the default stream
+        bool operator==(const FreedIn&) const = default;
+    };
     template <class T> static std::uint64_t raw(T* handle) { return reinterpret_cast<std::uint64_t>(handle); }
     CUresult defer(const Entry& entry);
     void keep(const Entry& entry);
     CUresult release(const Entry& entry);
+    void wait_where_freed();
 
     const Driver& driver_;
     Extents& extents_;
@@ -96,7 +102,7 @@ class Deferred {
     Addresses& addresses_;
     Launches& launches_;
     std::vector<Entry> entries_;  // in the order in which the client released them
-    std::vector<CUcontext> pools_freed_in_;
+    std::vector<FreedIn> freed_in_;
     std::size_t kept_ = 0;  // of the code among them
     bool worked_ = false;   // since the GPU was last idle
 };

@@ -23,6 +23,8 @@ struct Told {
     CUmemoryPool used[3] = {};  // of three devices
     std::vector<CUdevice> released;
     std::vector<CUcontext> waited_in;
+    std::vector<CUstream> waited_for;
+    bool has_buffers = false;  // the driver has memory at every address
     unsigned pools_destroyed = 0, destroyed = 0, reset = 0;
 };
 Told* told = nullptr;
@@ -105,8 +107,14 @@ Driver driver() {
         return CUDA_SUCCESS;
     };
     d.cuMemFreeAsync = [](CUdeviceptr, CUstream) { return CUDA_SUCCESS; };
-    d.cuStreamSynchronize = [](CUstream) {
+    d.cuStreamSynchronize = [](CUstream s) {
         told->waited_in.push_back(told->current);
+        told->waited_for.push_back(s);
+        return CUDA_SUCCESS;
+    };
+    d.cuPointerGetAttribute = [](void* value, CUpointer_attribute, CUdeviceptr) {
+        if (!told->has_buffers) return CUDA_ERROR_INVALID_VALUE;
+        *static_cast<unsigned long long*>(value) = 1;
         return CUDA_SUCCESS;
     };
     d.cuMemPoolDestroy = [](CUmemoryPool) {
@@ -301,6 +309,30 @@ TEST_F(IdleTest, WhatIsFreedInOrderIsNotFreedAgainUntilItIsGivenAgain) {
     session.deferred().reap();
     EXPECT_EQ(all.waited_in, std::vector{one});
     EXPECT_FALSE(session.is_freed(p)) << "now the driver knows";
+}
+// NVIDIA's driver gives memory back that was freed in a stream's order when a thread waits for that stream, and not for
+// another one.
+TEST_F(IdleTest, WhatWasFreedInAStreamIsWaitedForThere) {
+    all.has_buffers = true;
+    const CUdeviceptr p = allocate(4096);
+    const auto stream = reinterpret_cast<CUstream>(0x900), gone = reinterpret_cast<CUstream>(0x910);
+    session.handles().keep(wire::first_id, stream);
+    {
+        const SessionScope scope(session);
+        EXPECT_EQ(CUDA_SUCCESS, body::cuMemFreeAsync(p, stream));
+        EXPECT_EQ(CUDA_SUCCESS, body::cuMemFreeAsync(0x7000, gone));
+    }
+    session.deferred().reap();
+    EXPECT_EQ(all.waited_for, (std::vector<CUstream>{nullptr, stream})) << "a stream that was destroyed crashes the driver";
+    EXPECT_TRUE(session.is_freed(p)) << "the driver still has it";
+    EXPECT_FALSE(session.deferred().pending());
+    all.has_buffers = false;
+    {
+        const SessionScope scope(session);
+        EXPECT_EQ(CUDA_SUCCESS, body::cuMemFreeAsync(0x7000, stream));
+    }
+    session.deferred().reap();
+    EXPECT_FALSE(session.is_freed(p)) << "now it has not";
 }
 TEST_F(IdleTest, AVariableGoesWithItsCodeThoughTheDriverStillHasIt) {
     constexpr CUdeviceptr at = 0x7f0000000000;
