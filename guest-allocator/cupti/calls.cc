@@ -161,7 +161,12 @@ void ends(std::uint32_t, std::uint64_t result) noexcept {
     Caller& c = this_caller();
     const unsigned outside = c.depth - 1;
     if (!c.calls_out && outside < std::size(c.made)) {
-        if (outside == 0 && c.recorded) record(c, activity::call, now(), result);
+        if (outside == 0) {
+            if (c.recorded) record(c, activity::call, now(), result);
+            c.calls_out = true;
+            if (c.recorded || asked.kinds.load(std::memory_order_relaxed) & gpu_kinds) records().begin_buffer();
+            c.calls_out = false;
+        }
         if (MadeCall& made = c.made[outside]; made.heard) tell_subscriber(c, made, CUPTI_API_EXIT, &result);
         if (outside == 0) activity::call = 0;
     }

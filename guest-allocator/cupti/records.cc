@@ -65,17 +65,32 @@ bool Records::many_wait() noexcept {
     return waiting_.size() * sizeof waiting_[0] >= usual_bytes;
 }
 
+CUpti_BuffersCallbackRequestFunc Records::requester() noexcept {
+    std::lock_guard lock(mutex_);
+    return request_;
+}
 bool Records::open_buffer() noexcept {
     std::size_t most = 0;
     buffer_ = nullptr;
     size_ = used_ = count_ = 0;
-    if (request_) request_(&buffer_, &size_, &most);
+    if (const auto request = requester()) request(&buffer_, &size_, &most);
     most_ = most ? most : SIZE_MAX;
+    has_buffer_ = buffer_ != nullptr;
     return buffer_ != nullptr;
+}
+void Records::open_first() noexcept {
+    const std::unique_lock turn(delivering_, std::try_to_lock);
+    if (turn && !buffer_) open_buffer();  // else one is being filled
 }
 void Records::close_buffer() noexcept {
     if (!buffer_) return;
-    complete_(nullptr, 0, std::exchange(buffer_, nullptr), size_, used_);
+    has_buffer_ = false;
+    CUpti_BuffersCallbackCompleteFunc complete = nullptr;
+    {
+        std::lock_guard lock(mutex_);
+        complete = complete_;
+    }
+    complete(nullptr, 0, std::exchange(buffer_, nullptr), size_, used_);
 }
 
 void Records::deliver(bool all) noexcept {

@@ -4,6 +4,7 @@
 #pragma once
 #include <cupti.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -25,11 +26,18 @@ class Records {
     void give_to(CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete) noexcept;
     // Enough waits to fill a buffer of a usual size: a thread of the library need not come to the program for less.
     bool many_wait() noexcept;
+    // Requests a buffer of the program, as CUPTI does at the first record: profilers that gave none ask for no records
+    // (Kineto). For the calls of any thread.
+    void begin_buffer() noexcept {
+        if (!has_buffer_.load(std::memory_order_relaxed)) open_first();
+    }
     // Writes what waits into the program's buffers. `all`: the last buffer goes back though it is not full.
     void deliver(bool all) noexcept;
 
   private:
     void add_bytes(const void* record, std::size_t bytes) noexcept;
+    CUpti_BuffersCallbackRequestFunc requester() noexcept;
+    void open_first() noexcept;
     bool open_buffer() noexcept;
     void close_buffer() noexcept;
 
@@ -44,6 +52,7 @@ class Records {
 
     Mutex delivering_;  // held while the program's functions run
     std::uint8_t* buffer_ = nullptr;
+    std::atomic<bool> has_buffer_{false};
     std::size_t size_ = 0, used_ = 0, most_ = 0, count_ = 0;
 };
 Records& records() noexcept;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <set>
@@ -50,8 +51,10 @@ struct Seen {
 };
 static Seen seen;
 static std::mutex mutex;
+static std::atomic<int> requested{0};
 
 static void CUPTIAPI request(uint8_t** buffer, size_t* size, size_t* most) {
+    ++requested;
     *size = 64 << 10;
     *buffer = (uint8_t*)aligned_alloc(8, *size);
     *most = 0;
@@ -252,13 +255,14 @@ static void check_graph() {
     CHECK(cudaStreamDestroy(stream));
 }
 
-// A kind that is off has no records; the driver's own calls have theirs.
+// A kind that is off has no records; the driver's own calls have theirs. (Without that of copies NVIDIA's CUPTI 13 has
+// none of fills either.)
 static void check_kinds() {
     CUPTI(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_MEMCPY));
     CHECK(cudaMemcpy(host, device, 64, cudaMemcpyDeviceToHost));
-    CHECK(cudaMemset(sum, 0, 4));
+    scale<<<1, 32>>>(device, 32, 1);
     Seen all = take();
-    REQUIRE(all.copies.empty() && all.fills.size() == 1);
+    REQUIRE(all.copies.empty() && all.kernels.size() == 1);
     CUPTI(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY));
     CUPTI(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_RUNTIME));
     REQUIRE(cuMemcpyDtoH(host, (CUdeviceptr)device, 128) == CUDA_SUCCESS);
@@ -411,6 +415,7 @@ int main(int argc, char** argv) {
     memset(host, 0, n * sizeof(float));
     scale<<<1, 32>>>(device, 32, 1);  // loads the code
     CHECK(cudaMemset(sum, 0, 4));
+    REQUIRE(requested >= 1);  // Kineto asks for records only if it has given a buffer for them
     const Seen first = take();
     REQUIRE(first.kernels.size() == 1 && first.fills.size() == 1 && first.buffers >= 1);
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from e2e.flat import BRIDGE, BUILD, LIBRARIES, needs_soft
+from e2e.flat import BRIDGE, BUILD, LIBRARIES, gxx, needs_soft, written
 
 PROFILER = BUILD / "programs/own_profiler"
 
@@ -24,6 +24,31 @@ def test_programs_that_open_cupti_by_name_find_it(region, name):
     region.serve()
     ran = region.client(sys.executable, "-c", f"import ctypes; ctypes.CDLL('{name}').cuptiActivityEnable(10) and exit(1); print('found')")
     assert ran.out == "found\n", ran
+
+
+# Packages of Python bring NVIDIA's CUPTI, and open it by its path.
+@pytest.mark.parametrize("name", ["libcupti.so.13", "libcupti.so"])
+def test_programs_that_open_another_cupti_by_its_path_get_the_guests(region, tmp_path, name):
+    region.serve()
+    other = gxx(tmp_path / name, "-shared", "-fPIC", written(tmp_path / "other.cc", 'extern "C" int cuptiSubscribe() { return 999; }'))
+    ask = "import ctypes, sys; print(hasattr(ctypes.CDLL(sys.argv[1]), 'barcuda_guest_library'))"
+    assert region.client(sys.executable, "-c", ask, other).out == "True\n"
+    assert region.client(sys.executable, "-c", ask, other.rename(tmp_path / "libcupti_of_mine.so")).out == "False\n"
+
+
+def test_a_library_is_found_by_the_search_path_of_the_one_that_opens_it(region, tmp_path):
+    region.serve()
+    gxx(tmp_path / "libbeside.so", "-shared", "-fPIC", written(tmp_path / "beside.cc", 'extern "C" int answer() { return 42; }'))
+    opens = written(tmp_path / "opens.cc", """
+        #include <dlfcn.h>
+        #include <stdio.h>
+        int main() {
+            void* const library = dlopen("libbeside.so", RTLD_NOW);
+            if (!library) return puts(dlerror()), 1;
+            printf("%d", ((int (*)())dlsym(library, "answer"))());
+        }""")
+    ran = region.client(gxx(tmp_path / "opens", opens, "-Wl,--enable-new-dtags,-rpath,$ORIGIN", "-ldl"))
+    assert ran.out == "42", ran
 
 
 @needs_soft("the toolkit's CUPTI is on a host with a GPU")
