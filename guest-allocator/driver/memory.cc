@@ -26,6 +26,12 @@ namespace {
 bool reachable_host(heap::Kind kind) { return kind != heap::Kind::outside; }
 CUdeviceptr as_device(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 bool is_mapped(const void* p) { return live_memory.kind_of(as_device(p), 1) == LiveMemory::Kind::mapped; }
+// Of the heap's, of which the program has unmapped nothing.
+bool is_in_one_block(const heap::Found& f, const void* p, std::size_t bytes) {
+    if (f.kind != heap::Kind::pageable || !heap::reach(p, bytes)) return false;
+    const std::size_t offset = f.offset_of(p);
+    return offset < f.bytes && bytes <= f.bytes - offset;
+}
 bool is_managed(CUdeviceptr p) { return managed::exists() && managed::extent_of(p).is_managed; }
 
 // Synchronous operations wait for all memory whatever it says (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS). What it says is kept:
@@ -335,10 +341,11 @@ CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (flags & ~15u) return CUDA_ERROR_INVALID_VALUE;  // PORTABLE, DEVICEMAP, IOMEMORY, READ_ONLY
     if (flags & CU_MEMHOSTREGISTER_IOMEMORY) return CUDA_ERROR_INVALID_VALUE;  // another device's: a guest has none
-    if (is_device(p) || heap::find(p).kind == heap::Kind::pinned) return CUDA_ERROR_INVALID_VALUE;  // CUDA's own
+    const heap::Found f = heap::find(p);
+    if (is_device(p) || f.kind == heap::Kind::pinned) return CUDA_ERROR_INVALID_VALUE;  // CUDA's own
     constexpr unsigned bits_of_a_program = 47;
     if (reinterpret_cast<std::uintptr_t>(p) >> bits_of_a_program) return CUDA_ERROR_NOT_SUPPORTED;
-    if (p && bytes && !os::is_mapped(p, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    if (p && bytes && !is_in_one_block(f, p, bytes) && !os::is_mapped(p, bytes)) return CUDA_ERROR_INVALID_VALUE;
     if (flags & CU_MEMHOSTREGISTER_READ_ONLY) {
         CUdevice device;
         int can = 0;

@@ -137,6 +137,8 @@ static void unmapped() {
     REQUIRE(mincore(at(4), page, &there) == -1 && errno == ENOMEM);
     CHECK(cudaMemcpy(device, block, 4 * page, cudaMemcpyHostToDevice));
     CHECK(cudaMemcpy(at(6), device, page, cudaMemcpyDeviceToHost));
+    REQUIRE(cudaHostRegister(at(2), 4 * page, cudaHostRegisterDefault) == cudaErrorInvalidValue);
+    REQUIRE(cudaGetLastError() == cudaErrorInvalidValue);
     REQUIRE(mmap(at(4), 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at(4));
     REQUIRE(holds(at(4), 0, 2 * page));
     done("unmapped");
