@@ -10,9 +10,9 @@ check-format: installed
 	@clang-format --dry-run -Werror $(styled)
 
 # .clang-tidy names the checks. clang-tidy takes a minute and more for a file that includes the table of commands, so it reads those that
-# can do without CUDA's headers: region, heap, bells, grants, the readers of files. The analyzer walks at most 40,000 nodes of a function's
+# can do without CUDA's headers: region, heap, bells, grants, the readers of files. The analyzer walks at most 15,000 nodes of a function's
 # paths; its own limit, 225,000, doubles the time of all checks together.
-tidy_paths := -Xclang -analyzer-config -Xclang max-nodes=40000
+tidy_paths := -Xclang -analyzer-config -Xclang max-nodes=15000
 check-tidy: packages := $(unit_packages) clang-tidy
 check-tidy: installed
 	@$(MAKE) --no-print-directory $(side_by_side) -O -k \

@@ -128,6 +128,12 @@ TEST_F(Loan, MemoryThatNobodyTouchedIsZeros) {
     munmap(p, 64 * page);
 }
 
+// Fewer where each takes long: of a hundred so many.
+int rounds_of(int usual) {
+    const char* const percent = getenv("BARCUDA_TEST_ROUNDS");
+    return percent ? usual * atoi(percent) / 100 : usual;
+}
+
 TEST_F(Loan, NoWriteIsLostWhileThreadsWriteAndOthersRegister) {
     constexpr std::size_t pages = 16, threads = 3;
     auto* p = reinterpret_cast<std::atomic<std::uint64_t>*>(map(pages * page));
@@ -152,8 +158,7 @@ TEST_F(Loan, NoWriteIsLostWhileThreadsWriteAndOthersRegister) {
             }
             rounds[t] = n;
         });
-    const char* fewer = getenv("BARCUDA_TEST_ROUNDS");  // where each takes long
-    for (int i = fewer ? atoi(fewer) : 2000; i > 0; --i) {
+    for (int i = rounds_of(2000); i > 0; --i) {
         ASSERT_EQ(register_host(p, pages * page, 0), Registration::done);
         ASSERT_TRUE(reach(p, pages * page));
         ASSERT_EQ(unregister_host(p), Registration::done);
@@ -447,7 +452,7 @@ TEST_F(Loan, ForksWhileOthersRegisterSeeAllOrNothingOfIt) {
             unregister_host(p);
         }
     });
-    for (int i = 0; i < 30; ++i) {
+    for (int i = rounds_of(30); i > 0; --i) {
         const pid_t child = fork();
         if (!child) _exit(filled(p, 16 * page, 9) && is_private(p) ? 0 : 1);
         int status;
