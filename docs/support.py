@@ -222,7 +222,7 @@ def driver(build, tests):
             served.append((f"`{older[-1]}` (`{newest}` is refused)", hows[older[-1]], test_of([older[-1], name])))
         else:
             served.append((f"`{newest}`", hows[newest], test_of([newest, name])))
-    return section("The driver", "Those of `<cuda.h>` and `<cudaProfiler.h>`, under the name of their newest form; older forms are "
+    return section("The driver", "Those of `<cuda.h>`, `<cudaProfiler.h>` and of the headers for graphics, under the name of their newest form; older forms are "
                    "there too (`shm-device/cuda/api.h`).", served, refused)
 
 

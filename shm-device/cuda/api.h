@@ -342,6 +342,28 @@
     FIRST(cuCheckpointProcessRestore, 12080, none) FIRST(cuCheckpointProcessUnlock, 12080, none) \
     /* the profiler: <cudaProfiler.h> */ \
     FIRST(cuProfilerInitialize, 4000, none) FIRST(cuProfilerStart, 4000, none) FIRST(cuProfilerStop, 4000, none)
+
+// Those of <cudaGL.h>, <cudaEGL.h> and <cudaVDPAU.h>, which need the headers of these interfaces: no code of Barcuda
+// declares them.
+#define BARCUDA_GRAPHICS_API(FIRST, LATER) \
+    FIRST(cuGraphicsGLRegisterBuffer, 3000, none) FIRST(cuGraphicsGLRegisterImage, 3000, none) \
+    FIRST(cuGLGetDevices, 4010, none) LATER(cuGLGetDevices_v2, cuGLGetDevices, 6050, none, same) \
+    FIRST(cuGLCtxCreate, 2000, none) LATER(cuGLCtxCreate_v2, cuGLCtxCreate, 3020, none, wide) \
+    FIRST(cuGLInit, 2000, none) FIRST(cuGLRegisterBufferObject, 2000, none) \
+    FIRST(cuGLMapBufferObject, 2000, none) LATER(cuGLMapBufferObject_v2, cuGLMapBufferObject, 3020, ptds, wide) \
+    FIRST(cuGLUnmapBufferObject, 2000, none) FIRST(cuGLUnregisterBufferObject, 2000, none) \
+    FIRST(cuGLSetBufferObjectMapFlags, 2030, none) FIRST(cuGLMapBufferObjectAsync, 2030, none) \
+    LATER(cuGLMapBufferObjectAsync_v2, cuGLMapBufferObjectAsync, 3020, ptsz, wide) \
+    FIRST(cuGLUnmapBufferObjectAsync, 2030, none) \
+    FIRST(cuGraphicsEGLRegisterImage, 7000, none) FIRST(cuEGLStreamConsumerConnect, 7000, none) \
+    FIRST(cuEGLStreamConsumerConnectWithFlags, 8000, none) FIRST(cuEGLStreamConsumerDisconnect, 7000, none) \
+    FIRST(cuEGLStreamConsumerAcquireFrame, 7000, none) FIRST(cuEGLStreamConsumerReleaseFrame, 7000, none) \
+    FIRST(cuEGLStreamProducerConnect, 7000, none) FIRST(cuEGLStreamProducerDisconnect, 7000, none) \
+    FIRST(cuEGLStreamProducerPresentFrame, 7000, none) FIRST(cuEGLStreamProducerReturnFrame, 7000, none) \
+    FIRST(cuGraphicsResourceGetMappedEglFrame, 7000, none) FIRST(cuEventCreateFromEGLSync, 9000, none) \
+    FIRST(cuVDPAUGetDevice, 3010, none) \
+    FIRST(cuVDPAUCtxCreate, 3010, none) LATER(cuVDPAUCtxCreate_v2, cuVDPAUCtxCreate, 3020, none, same) \
+    FIRST(cuGraphicsVDPAURegisterVideoSurface, 3010, none) FIRST(cuGraphicsVDPAURegisterOutputSurface, 3010, none)
 // clang-format on
 
 namespace barcuda {
@@ -363,7 +385,7 @@ struct ApiSymbol {
 inline constexpr ApiSymbol api_symbols[] = {
 #define FIRST(name, since, twin) {#name, #name, since, Twin::twin, Form::first},
 #define LATER(symbol, name, since, twin, form) {#symbol, #name, since, Twin::twin, Form::form},
-    BARCUDA_API(FIRST, LATER)
+    BARCUDA_API(FIRST, LATER) BARCUDA_GRAPHICS_API(FIRST, LATER)
 #undef FIRST
 #undef LATER
 };

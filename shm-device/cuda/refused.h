@@ -12,7 +12,8 @@
 // clang-format off
 #define BARCUDA_REFUSED(X)                                                                                           \
     X("a guest has no display of the host's GPU", "copy through CUDA's memory",                                      \
-      "cuGraphics* cudaGraphics* cudaGL* cudaEGL* cudaVDPAU* cudaEventCreateFromEGLSync")                            \
+      "cuGraphics* cuGL* cuEGL* cuVDPAU* cuEventCreateFromEGLSync "                                                  \
+      "cudaGraphics* cudaGL* cudaEGL* cudaVDPAU* cudaEventCreateFromEGLSync")                                        \
     X("texture and surface references are gone since CUDA 12", "use texture and surface objects",                    \
       "cudaBind* cudaUnbindTexture "                                                                                 \
       "cudaGetTexture* cudaGetSurfaceReference __cudaRegisterTexture __cudaRegisterSurface")                         \

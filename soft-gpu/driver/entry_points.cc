@@ -58,7 +58,7 @@ BARCUDA_API(FIRST, LATER)
 namespace barcuda::soft::driver {
 namespace {
 
-// In the order of api_symbols.
+// In the order of api_symbols, whose last ones, of graphics, are not here.
 struct EntryPoint {
     void* function;  // none: not implemented
     void* twin;      // none: the function has no stream

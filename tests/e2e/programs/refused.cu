@@ -8,8 +8,12 @@
 
 #include "../../programs/check.h"
 
-// As programs find them that look functions up by themselves: cuGetProcAddress says that there is none.
-#define FUNCTION(name) static const auto p_##name = reinterpret_cast<decltype(&name)>(dlsym(RTLD_DEFAULT, #name))
+// As programs find them that look functions up by themselves; cuGetProcAddress finds the same.
+#define FUNCTION(name)                                                                                    \
+    static const auto p_##name = reinterpret_cast<decltype(&name)>(dlsym(RTLD_DEFAULT, #name));           \
+    void* named_##name = nullptr;                                                                         \
+    CHECK(cudaGetDriverEntryPointByVersion(#name, &named_##name, CUDART_VERSION, cudaEnableDefault, nullptr)); \
+    REQUIRE(named_##name == reinterpret_cast<void*>(p_##name))
 
 static void CUDA_CB hear(void* count, CUlogLevel, char* message, size_t) {
     ++*static_cast<int*>(count);
