@@ -63,6 +63,21 @@ bool is_mapped(const void* p, std::size_t bytes) {
     return end > begin && ::syscall(SYS_msync, begin, end - begin, MS_ASYNC) == 0;
 }
 
+bool may_touch(const void* p, bool to_write) {
+    const auto populate = [](const void* at, int advice) {
+        constexpr std::uintptr_t page = 4096;
+        const auto begin = reinterpret_cast<std::uintptr_t>(at) & ~(page - 1);
+        return ::madvise(reinterpret_cast<void*>(begin), page, advice) == 0 || errno != EINVAL;
+    };
+    static char own;
+    static const bool can_tell = populate(&own, MADV_POPULATE_WRITE);
+    return !can_tell || populate(p, to_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+}
+
+std::size_t memory_bytes() {
+    return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
 bool touch_to_write(void* address, std::size_t bytes) { return ::madvise(address, bytes, MADV_POPULATE_WRITE) == 0; }
 
 bool reserve(std::uintptr_t begin, std::uintptr_t end) {

@@ -28,6 +28,10 @@ bool reserve(std::uintptr_t begin, std::uintptr_t end);
 void unmap(void* address, std::size_t bytes);
 // Whether each page of it is mapped.
 bool is_mapped(const void* p, std::size_t bytes);
+// Whether the program may read, or write, the page that holds p. True where this kernel cannot tell (before 5.14).
+bool may_touch(const void* p, bool to_write);
+// Of this machine, in use or not.
+std::size_t memory_bytes();
 
 // Moves the mapping at `from` to `to`, in place of the mapping there.
 int move_mapping(void* from, std::size_t bytes, void* to);

@@ -13,7 +13,7 @@
 namespace barcuda::guest::admission {
 
 struct Rule {
-    bool before_init;       // works before cuInit
+    CUresult before_init;   // what it answers before cuInit; CUDA_SUCCESS: it works
     bool after_fault;       // works though a fault of the GPU has ended the context
     bool in_child;          // works in a process that was forked after cuInit
     bool in_host_function;  // may be called by a function that a stream or a graph runs
@@ -25,6 +25,11 @@ struct Rule {
 // Before cuInit, and in such a child, nothing works but what tells about the library itself.
 inline constexpr std::string_view before_init[] = {"cuInit",           "cuDriverGetVersion", "cuGetErrorName",
                                                    "cuGetErrorString", "cuGetProcAddress",   "cuGetExportTable"};
+// Some look at the object that they are given first, and there is none yet.
+inline constexpr std::string_view looks_at_handle[] = {"cuStreamDestroy",      "cuEventQuery",   "cuEventSynchronize",
+                                                       "cuEventElapsedTime",   "cuEventDestroy", "cuFuncGetAttribute",
+                                                       "cuArrayGetDescriptor"};
+inline constexpr std::string_view looks_at_value[] = {"cuFuncGetName", "cuGraphAddEmptyNode", "cuIpcGetMemHandle"};
 inline constexpr std::string_view in_child[] = {"cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString",
                                                 "cuGetProcAddress"};
 // A host function may not call CUDA; NVIDIA's driver answers CUDA_ERROR_NOT_PERMITTED to nearly everything. What is
@@ -78,8 +83,13 @@ constexpr bool all_exist(const std::string_view (&list)[n], const std::string_vi
         list, [&](std::string_view name) { return std::ranges::find(symbols, name, plain_name) != std::end(symbols); });
 }
 
+constexpr CUresult answer_before_init(std::string_view symbol) {
+    if (listed(before_init, symbol)) return CUDA_SUCCESS;
+    if (listed(looks_at_handle, symbol)) return CUDA_ERROR_INVALID_HANDLE;
+    return listed(looks_at_value, symbol) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_INITIALIZED;
+}
 constexpr Rule rule_of(std::string_view symbol) {
-    return {listed(before_init, symbol), listed(after_fault, symbol), listed(in_child, symbol),
+    return {answer_before_init(symbol), listed(after_fault, symbol), listed(in_child, symbol),
             listed(in_host_function, symbol), listed(waits, symbol)};
 }
 

@@ -309,9 +309,12 @@ CU cuCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device) {
 }
 
 CU cuCtxDestroy_v2(CUcontext context) {
+    if (!context) return CUDA_ERROR_INVALID_VALUE;
     ContextRecord gone{};
-    if (std::lock_guard lock(mutex); context)
+    {
+        std::lock_guard lock(mutex);
         if (ContextRecord* k = find(context); k && k->retained < 0 && !is_green(context)) gone = take(*k);
+    }
     if (!gone.context) return CUDA_ERROR_INVALID_CONTEXT;
     const CUresult r = end(gone, [=] {
         const InNone none;

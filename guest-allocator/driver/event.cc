@@ -235,6 +235,7 @@ CU cuEventRecord(CUevent event, CUstream stream) { return record(event, stream, 
 CU cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) { return record(event, stream, flags); }
 
 CU cuCtxRecordEvent(CUcontext context, CUevent event) {
+    if (!context) return CUDA_ERROR_INVALID_CONTEXT;
     EventRecord* e = find(event);
     if (!e) return unknown_object(event);
     const CUresult r = command<Op::cuCtxRecordEvent>(context, event);

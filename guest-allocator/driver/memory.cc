@@ -32,6 +32,10 @@ bool is_in_one_block(const heap::Found& f, const void* p, std::size_t bytes) {
     const std::size_t offset = f.offset_of(p);
     return offset < f.bytes && bytes <= f.bytes - offset;
 }
+// The program may, at both ends at least.
+bool may_touch(const void* p, std::size_t bytes, bool to_write) {
+    return os::may_touch(p, to_write) && os::may_touch(static_cast<const std::byte*>(p) + bytes - 1, to_write);
+}
 bool is_managed(CUdeviceptr p) { return managed::exists() && managed::extent_of(p).is_managed; }
 
 // Synchronous operations wait for all memory whatever it says (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS). What it says is kept:
@@ -339,14 +343,18 @@ CU cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUde
 
 CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    if (flags & ~15u) return CUDA_ERROR_INVALID_VALUE;  // PORTABLE, DEVICEMAP, IOMEMORY, READ_ONLY
-    if (flags & CU_MEMHOSTREGISTER_IOMEMORY) return CUDA_ERROR_INVALID_VALUE;  // another device's: a guest has none
+    if (!p || !bytes || flags & ~15u) return CUDA_ERROR_INVALID_VALUE;  // PORTABLE, DEVICEMAP, IOMEMORY, READ_ONLY
     const heap::Found f = heap::find(p);
     if (is_device(p) || f.kind == heap::Kind::pinned) return CUDA_ERROR_INVALID_VALUE;  // CUDA's own
     constexpr unsigned bits_of_a_program = 47;
     if (reinterpret_cast<std::uintptr_t>(p) >> bits_of_a_program) return CUDA_ERROR_NOT_SUPPORTED;
-    if (p && bytes && !is_in_one_block(f, p, bytes) && !os::is_mapped(p, bytes)) return CUDA_ERROR_INVALID_VALUE;
-    if (flags & CU_MEMHOSTREGISTER_READ_ONLY) {
+    if (heap::overlaps_registered(p, bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    if (bytes > os::memory_bytes()) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (flags & CU_MEMHOSTREGISTER_IOMEMORY) return CUDA_ERROR_INVALID_VALUE;  // another device's: a guest has none
+    const bool reads_only = flags & CU_MEMHOSTREGISTER_READ_ONLY;
+    if (!is_in_one_block(f, p, bytes) && !(os::is_mapped(p, bytes) && may_touch(p, bytes, !reads_only)))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (reads_only) {
         CUdevice device;
         int can = 0;
         if (CUresult r = cuCtxGetDevice(&device); r != CUDA_SUCCESS) return r;

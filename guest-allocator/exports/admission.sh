@@ -11,7 +11,7 @@ echo 'namespace barcuda::guest::admission {'
 echo 'constexpr std::string_view symbols[] = {'
 sed 's/.*/"&",/' "$1"
 echo '};'
-echo 'static_assert(all_exist(before_init, symbols) && all_exist(after_fault, symbols) && all_exist(in_child, symbols) && all_exist(in_host_function, symbols) && all_exist(waits, symbols));'
+echo 'static_assert(all_exist(before_init, symbols) && all_exist(looks_at_handle, symbols) && all_exist(looks_at_value, symbols) && all_exist(after_fault, symbols) && all_exist(in_child, symbols) && all_exist(in_host_function, symbols) && all_exist(waits, symbols));'
 echo 'extern constinit const Rule rules[] = {'
 sed 's/.*/rule_of("&"),/' "$1"
 echo '};'

@@ -26,6 +26,8 @@ enum class Registration : int {
 };
 Registration register_host(void* p, std::size_t bytes, unsigned flags) noexcept;
 Registration unregister_host(void* p) noexcept;
+// Some of [p, p + bytes) is in a registered range.
+bool overlaps_registered(const void* p, std::size_t bytes) noexcept;
 
 // True if one registered range holds all of [p, p + bytes). One load when nothing is registered.
 bool find_registered(const void* p, std::size_t bytes, Found& out) noexcept;

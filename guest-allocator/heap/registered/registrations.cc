@@ -50,6 +50,13 @@ Registration register_host(void* p, std::size_t bytes, unsigned flags) noexcept 
     return result;
 }
 
+bool overlaps_registered(const void* p, std::size_t bytes) noexcept {
+    if (!ranges.count()) return false;
+    const auto begin = reinterpret_cast<std::uintptr_t>(p);
+    Locked locked(lock);
+    return ranges.overlap(begin, begin + bytes);
+}
+
 Registration unregister_host(void* p) noexcept {
     if (!p) return Registration::invalid;
     Found was;

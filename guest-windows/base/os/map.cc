@@ -95,4 +95,17 @@ bool is_mapped(const void* p, std::size_t bytes) {
 
 bool touch_to_write(void*, std::size_t) { return false; }
 
+bool may_touch(const void* p, bool to_write) {
+    constexpr DWORD writes = PAGE_READWRITE | PAGE_WRITECOPY | PAGE_EXECUTE_READWRITE | PAGE_EXECUTE_WRITECOPY;
+    constexpr DWORD reads = writes | PAGE_READONLY | PAGE_EXECUTE_READ;
+    MEMORY_BASIC_INFORMATION found;
+    return VirtualQuery(p, &found, sizeof found) && found.Protect & (to_write ? writes : reads);
+}
+
+std::size_t memory_bytes() {
+    MEMORYSTATUSEX status{};
+    status.dwLength = sizeof status;
+    return GlobalMemoryStatusEx(&status) ? static_cast<std::size_t>(status.ullTotalPhys) : SIZE_MAX;
+}
+
 }  // namespace barcuda::os

@@ -114,6 +114,8 @@ def main():
     equal = total - len(outcome.differing)
     print(f"{total} questions: {equal} equal ({100 * equal / total:.2f} %), {len(outcome.differing) - len(outcome.unexplained)} allowed, "
           f"{len(outcome.unexplained)} without a reason ({100 * (total - len(outcome.unexplained)) / total:.2f} % explained)")
+    ends = sum(native.startswith("crash") for _, native, _, _ in outcome.differing)
+    print(f"without {ends} questions that end the program natively, and are answered: {100 * equal / (total - ends):.2f} % equal")
     return 0
 
 

@@ -89,6 +89,21 @@ TEST_F(OsTest, ReservedAddressesAreNoLongerFree) {
     EXPECT_TRUE(reserve(begin, begin)) << "nothing to keep";
     unmap(p, 4 * page);
 }
+TEST_F(OsTest, WhatTheProgramMayNotTouchIsToldApart) {
+    void* p = nullptr;
+    ASSERT_EQ(map_memory(3 * page, Access::write, &p), 0);
+    auto* const at = static_cast<char*>(p);
+    ASSERT_EQ(allow(at + page, page, Access::read), 0);
+    ASSERT_EQ(allow(at + 2 * page, page, Access::none), 0);
+    if (may_touch(at + 2 * page, true)) GTEST_SKIP() << "skipped: this kernel cannot tell";
+    EXPECT_TRUE(may_touch(at + page - 1, true));
+    EXPECT_TRUE(may_touch(at + page, false));
+    EXPECT_FALSE(may_touch(at + page, true));
+    EXPECT_FALSE(may_touch(at + 2 * page, false));
+    unmap(at, 3 * page);
+    EXPECT_GT(memory_bytes(), std::size_t{1} << 20);
+    EXPECT_LT(memory_bytes(), std::size_t{1} << 46);
+}
 TEST_F(OsTest, ARangeWithAHoleIsNotMapped) {
     void* p = nullptr;
     ASSERT_EQ(map_memory(3 * page, Access::write, &p), 0);
