@@ -26,8 +26,8 @@ struct Rule {
 inline constexpr std::string_view before_init[] = {"cuInit",           "cuDriverGetVersion", "cuGetErrorName",
                                                    "cuGetErrorString", "cuGetProcAddress",   "cuGetExportTable"};
 // Some look at the object that they are given first, and there is none yet.
-inline constexpr std::string_view looks_at_handle[] = {"cuStreamDestroy",      "cuEventQuery",   "cuEventSynchronize",
-                                                       "cuEventElapsedTime",   "cuEventDestroy", "cuFuncGetAttribute",
+inline constexpr std::string_view looks_at_handle[] = {"cuStreamDestroy",     "cuEventQuery",   "cuEventSynchronize",
+                                                       "cuEventElapsedTime",  "cuEventDestroy", "cuFuncGetAttribute",
                                                        "cuArrayGetDescriptor"};
 inline constexpr std::string_view looks_at_value[] = {"cuFuncGetName", "cuGraphAddEmptyNode", "cuIpcGetMemHandle"};
 inline constexpr std::string_view in_child[] = {"cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString",

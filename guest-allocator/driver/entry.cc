@@ -28,7 +28,8 @@ void* look_up(const ApiSymbol& symbol, bool per_thread) {
 
 // What a version of CUDA means by a name, and by no symbol's: the newest symbol that it has had until then. A function
 // of a later version is there, and not sufficient; so are all twins before CUDA 7.0. What is refused (unsupported.sh)
-// is there, as natively for a device that cannot do it: attributes say what a device can. Of the first versions with 32-bit addresses the later ones take all parameters.
+// is there, as natively for a device that cannot do it: attributes say what a device can. Of the first versions with
+// 32-bit addresses the later ones take all parameters.
 void* find(std::string_view name, int version, bool per_thread, CUdriverProcAddressQueryResult& status) {
     constexpr int first_twins = 7000;
     const auto named = [&](const ApiSymbol& s) { return s.name == name; };

@@ -74,8 +74,8 @@ struct Typedef {
 };
 std::vector<Typedef> typedefs() {
     std::vector<Typedef> all;
-    for (const char* header : {"cudaTypedefs.h", "cudaProfilerTypedefs.h", "cudaGLTypedefs.h", "cudaEGLTypedefs.h",
-                               "cudaVDPAUTypedefs.h"})
+    for (const char* header :
+         {"cudaTypedefs.h", "cudaProfilerTypedefs.h", "cudaGLTypedefs.h", "cudaEGLTypedefs.h", "cudaVDPAUTypedefs.h"})
         each_match(text_of(header), R"(\*PFN_(cu(?!WGL)\w+?)_v(\d+)(_pts[zd]|_ptds)?\))", [&](const std::smatch& m) {
             all.push_back({m[1], std::stoi(m[2]), m[3]});
         });

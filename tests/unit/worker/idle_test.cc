@@ -323,7 +323,8 @@ TEST_F(IdleTest, WhatWasFreedInAStreamIsWaitedForThere) {
         EXPECT_EQ(CUDA_SUCCESS, body::cuMemFreeAsync(0x7000, gone));
     }
     session.deferred().reap();
-    EXPECT_EQ(all.waited_for, (std::vector<CUstream>{nullptr, stream})) << "a stream that was destroyed crashes the driver";
+    EXPECT_EQ(all.waited_for, (std::vector<CUstream>{nullptr, stream}))
+        << "a stream that was destroyed crashes the driver";
     EXPECT_TRUE(session.is_freed(p)) << "the driver still has it";
     EXPECT_FALSE(session.deferred().pending());
     all.has_buffers = false;
