@@ -75,7 +75,9 @@ bool may_touch(const void* p, bool to_write) {
 }
 
 std::size_t memory_bytes() {
-    return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    static const auto bytes =
+        static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    return bytes;
 }
 
 bool touch_to_write(void* address, std::size_t bytes) { return ::madvise(address, bytes, MADV_POPULATE_WRITE) == 0; }
