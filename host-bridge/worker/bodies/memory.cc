@@ -9,7 +9,7 @@ namespace barcuda::ext {
 namespace {
 // Whether the client has freed the memory there, though the driver still has it.
 bool is_freed(CUdeviceptr address) {
-    if (!session().deferred().pending()) return false;
+    if (!session().deferred().pending() && !session().addresses().any_freed_in_order()) return false;
     CUdeviceptr begin = 0;
     return session().addresses().went_with_its_code(address, 1) ||
            (driver().cuMemGetAddressRange_v2(&begin, nullptr, address) == CUDA_SUCCESS &&

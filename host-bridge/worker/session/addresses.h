@@ -90,6 +90,7 @@ class Addresses {
         const auto at = in_order_.find(address);
         return at != in_order_.end() && at->second == buffer_at(address);
     }
+    bool any_freed_in_order() const { return !in_order_.empty(); }
     std::uint64_t buffer_at(CUdeviceptr address) const;  // 0: the driver has no memory there
     void given_again(CUdeviceptr address) { in_order_.erase(address); }
     void forget_freed() {  // what the driver has freed, too

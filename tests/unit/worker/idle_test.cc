@@ -327,6 +327,11 @@ TEST_F(IdleTest, WhatWasFreedInAStreamIsWaitedForThere) {
         << "a stream that was destroyed crashes the driver";
     EXPECT_TRUE(session.is_freed(p)) << "the driver still has it";
     EXPECT_FALSE(session.deferred().pending());
+    {
+        const SessionScope scope(session);
+        std::uint64_t type = 0;
+        EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, ext::pointer_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p));
+    }
     all.has_buffers = false;
     {
         const SessionScope scope(session);
