@@ -298,22 +298,35 @@ CU cuModuleLoadData(CUmodule* module, const void* image) { return load_image<Op:
 CU cuModuleLoadFatBinary(CUmodule* module, const void* image) { return load_image<Op::load_module>(module, image); }
 CU cuModuleLoad(CUmodule* module, const char* path) { return load_file<Op::load_module>(module, path); }
 
-// As NVIDIA's driver (580) looks at them: what names a buffer, a list or a number of registers has one.
+// As NVIDIA's driver (580) looks at them: what names a buffer, a list or a number of registers has one, and a size of
+// none has a buffer.
 static bool are_options(const CUjit_option* options, void* const* values, unsigned count) {
     if (count && (!options || !values)) return false;
-    constexpr CUjit_option with_value[] = {CU_JIT_MAX_REGISTERS,
-                                           CU_JIT_INFO_LOG_BUFFER,
-                                           CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
-                                           CU_JIT_ERROR_LOG_BUFFER,
-                                           CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
-                                           CU_JIT_GLOBAL_SYMBOL_NAMES,
-                                           CU_JIT_GLOBAL_SYMBOL_ADDRESSES,
-                                           CU_JIT_GLOBAL_SYMBOL_COUNT,
-                                           CU_JIT_REFERENCED_KERNEL_NAMES,
-                                           CU_JIT_REFERENCED_VARIABLE_NAMES};
+    const auto has = [&](CUjit_option option) {
+        for (unsigned i = 0; i < count; ++i)
+            if (options[i] == option && values[i]) return true;
+        return false;
+    };
     for (unsigned i = 0; i < count; ++i) {
         if (options[i] < 0 || options[i] >= CU_JIT_NUM_OPTIONS) return false;
-        if (!values[i] && std::ranges::find(with_value, options[i]) != std::end(with_value)) return false;
+        if (values[i]) continue;
+        switch (options[i]) {
+            case CU_JIT_MAX_REGISTERS:
+            case CU_JIT_INFO_LOG_BUFFER:
+            case CU_JIT_ERROR_LOG_BUFFER:
+            case CU_JIT_GLOBAL_SYMBOL_NAMES:
+            case CU_JIT_GLOBAL_SYMBOL_ADDRESSES:
+            case CU_JIT_GLOBAL_SYMBOL_COUNT:
+            case CU_JIT_REFERENCED_KERNEL_NAMES:
+            case CU_JIT_REFERENCED_VARIABLE_NAMES: return false;
+            case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+                if (!has(CU_JIT_INFO_LOG_BUFFER)) return false;
+                break;
+            case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
+                if (!has(CU_JIT_ERROR_LOG_BUFFER)) return false;
+                break;
+            default: break;
+        }
     }
     return true;
 }
