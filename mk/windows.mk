@@ -59,15 +59,13 @@ $(W)/entries.o: $(windows_driver) guest-windows/exports/entries.sh guest-allocat
 	@sed 's/.*/& inside_&/' $(W)/entries > $(W)/inside_names
 	@$(mingw)-objcopy --redefine-syms=$(W)/inside_names $(W)/inside.a $(W)/driver.a
 
-# What a program may ask for and does not find: a function that says so. The .def has all names, as the table of CUDA's symbols has them.
+# What is refused: functions that say so. The .def has all names, as the table of CUDA's symbols has them.
 $(W)/refused.o: $(W)/entries.o $(library_headers) guest-allocator/exports/unsupported.sh mk/windows.mk
 	$(call making,GEN)
 	@sh guest-allocator/exports/unsupported.sh shm-device/cuda/api.h | sed -nE 's/.* int (cu[A-Za-z0-9_]+)\(\).*barcuda_refuse\("([^"]*)".*/\1 \2/p' | \
 	    LC_ALL=C sort -u | LC_ALL=C join -v 1 - $(W)/entries > $(W)/refused
 	@{ echo 'void barcuda_refuse(const char *name, int *told);'; \
-	    awk '{ printf "int %s() { static int told; barcuda_refuse(\"%s\", &told); return 801; }\n", $$1, $$2 }' $(W)/refused; \
-	    echo 'extern const char *const barcuda_refused[];'; echo 'const char *const barcuda_refused[] = {'; \
-	    awk '{ print "\"" $$1 "\"," }' $(W)/refused; echo '0};'; } > $(W)/refused.c
+	    awk '{ printf "int %s() { static int told; barcuda_refuse(\"%s\", &told); return 801; }\n", $$1, $$2 }' $(W)/refused; } > $(W)/refused.c
 	@$(subst g++,gcc,$(windows_cxx)) -O2 -c -o $@ $(W)/refused.c
 	@{ echo 'LIBRARY nvcuda.dll'; echo EXPORTS; cat $(W)/entries; cut -d ' ' -f 1 $(W)/refused; echo 'barcuda_views DATA'; } > $(W)/nvcuda.def
 

@@ -3,11 +3,6 @@
 
 #include <windows.h>
 
-#include <cstdio>
-#include <cstring>
-
-#include "guest-windows/exports/refused.h"
-
 namespace barcuda::guest {
 namespace {
 
@@ -21,8 +16,6 @@ HMODULE module_with(const void* code) noexcept {
 }  // namespace
 
 void* exported(const char* name) noexcept {
-    for (const char* const* refused = barcuda_refused; *refused; ++refused)
-        if (std::strcmp(*refused, name) == 0) return nullptr;
     const HMODULE here = module_with(reinterpret_cast<const void*>(&exported));
     return here ? reinterpret_cast<void*>(GetProcAddress(here, name)) : nullptr;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * not_there.c: what there is not says so, and a program that asks learns it
+ * not_there.c: what is refused says so, and is found by its name
  */
 #include "check.h"
 
