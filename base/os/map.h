@@ -30,7 +30,7 @@ void unmap(void* address, std::size_t bytes);
 bool is_mapped(const void* p, std::size_t bytes);
 // Whether the program may read, or write, the page that holds p. True where this kernel cannot tell (before 5.14).
 bool may_touch(const void* p, bool to_write);
-// Of this machine, in use or not.
+// The physical memory of this machine, in bytes.
 std::size_t memory_bytes();
 
 // Moves the mapping at `from` to `to`, in place of the mapping there.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // open.cc: a program that opens NVIDIA's CUPTI by a full path, or by the search path of one of its own libraries (JAX
-// does both), gets the guest's: NVIDIA's talks to NVIDIA's driver alone. By its bare name the loader finds the guest's
-// among the links of this library, as long as no other one is loaded.
+// does both), gets the guest's, because NVIDIA's works with NVIDIA's driver alone. For the bare name the loader finds
+// the guest's among the links of this library, as long as no other one is loaded.
 #include <dlfcn.h>
 
 #include <string_view>
@@ -15,7 +15,7 @@ namespace {
 
 NEXT_FUNCTION(void*(const char*, int), real_dlopen, "dlopen");
 
-const char* own_path = nullptr;  // as the loader knows it: it finds what is loaded by that
+const char* own_path = nullptr;  // the name by which the loader knows this library
 [[gnu::constructor]] void at_start() {
     Dl_info self;
     if (dladdr(reinterpret_cast<const void*>(&at_start), &self)) own_path = self.dli_fname;
@@ -39,7 +39,7 @@ extern "C" [[gnu::visibility("hidden")]] const void* barcuda_opener(const char**
     const void* const next = real_dlopen.address();
     return next ? next : reinterpret_cast<const void*>(&refuse);
 }
-// The loader looks at who calls, for that one's search path: so its function is jumped to.
+// The loader uses the search path of its caller, so its function is entered by a jump.
 asm(R"(
     .text
     .globl dlopen

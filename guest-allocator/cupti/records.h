@@ -26,8 +26,8 @@ class Records {
     void give_to(CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete) noexcept;
     // Enough waits to fill a buffer of a usual size: a thread of the library need not come to the program for less.
     bool many_wait() noexcept;
-    // Requests a buffer of the program, as CUPTI does at the first record: profilers that gave none ask for no records
-    // (Kineto). For the calls of any thread.
+    // Requests a buffer from the program, as CUPTI does at the first record: Kineto flushes only if it has given one.
+    // Any thread may call it.
     void begin_buffer() noexcept {
         if (!has_buffer_.load(std::memory_order_relaxed)) open_first();
     }

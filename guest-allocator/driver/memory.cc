@@ -26,13 +26,13 @@ namespace {
 bool reachable_host(heap::Kind kind) { return kind != heap::Kind::outside; }
 CUdeviceptr as_device(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 bool is_mapped(const void* p) { return live_memory.kind_of(as_device(p), 1) == LiveMemory::Kind::mapped; }
-// Of the heap's, of which the program has unmapped nothing.
+// The range is in one block of the heap, and the program has unmapped none of it.
 bool is_in_one_block(const heap::Found& f, const void* p, std::size_t bytes) {
     if (f.kind != heap::Kind::pageable || !heap::reach(p, bytes)) return false;
     const std::size_t offset = f.offset_of(p);
     return offset < f.bytes && bytes <= f.bytes - offset;
 }
-// The program may, at both ends at least.
+// Looks at the first page and at the last one.
 bool may_touch(const void* p, std::size_t bytes, bool to_write) {
     return os::may_touch(p, to_write) && os::may_touch(static_cast<const std::byte*>(p) + bytes - 1, to_write);
 }

@@ -93,7 +93,7 @@ class Addresses {
     bool any_freed_in_order() const { return !in_order_.empty(); }
     std::uint64_t buffer_at(CUdeviceptr address) const;  // 0: the driver has no memory there
     void given_again(CUdeviceptr address) { in_order_.erase(address); }
-    void forget_freed() {  // what the driver has freed, too
+    void forget_freed() {  // drops what the driver has freed by now
         std::erase_if(in_order_, [this](const auto& f) { return f.second == 0 || f.second != buffer_at(f.first); });
     }
 

@@ -128,7 +128,7 @@ TEST_F(Loan, MemoryThatNobodyTouchedIsZeros) {
     munmap(p, 64 * page);
 }
 
-// Fewer where each takes long: of a hundred so many.
+// BARCUDA_TEST_ROUNDS is a percentage, for a machine on which a round takes long.
 int rounds_of(int usual) {
     const char* const percent = getenv("BARCUDA_TEST_ROUNDS");
     return percent ? usual * atoi(percent) / 100 : usual;
