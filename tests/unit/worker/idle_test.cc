@@ -117,6 +117,9 @@ Driver driver() {
         *static_cast<unsigned long long*>(value) = 1;
         return CUDA_SUCCESS;
     };
+    d.cuPointerGetAttributes = [](unsigned, CUpointer_attribute*, void**, CUdeviceptr) {
+        return told->has_buffers ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    };
     d.cuMemPoolDestroy = [](CUmemoryPool) {
         ++told->pools_destroyed;
         return CUDA_SUCCESS;
