@@ -108,8 +108,8 @@ void append_lines(int fd, const char* text, std::size_t bytes) {
 }
 
 void write_held() {
-    if (getpid() != owner) count = noted_bytes = 0;
-    const int fd = count || noted_bytes ? open_file() : -1;
+    if (getpid() != owner) count = noted_bytes = served = 0;
+    const int fd = count || noted_bytes || (served && !named) ? open_file() : -1;
     char text[16384];
     std::size_t used = 0;
     if (!named && fd >= 0) {
@@ -195,7 +195,21 @@ const char* begin_run() noexcept {
     return error;
 }
 
-void serves(std::uint32_t client) noexcept { served = client; }
+void serves(std::uint32_t client) noexcept {
+    LockedTrace locked;
+    served = client;
+    if (on && !named) write_held();  // the worker may be killed before it writes anything else
+}
+
+void complete() noexcept {
+    struct stat now;
+    if (!on || stat(path, &now) != 0 || !S_ISREG(now.st_mode) || now.st_size == 0) return;
+    LockedTrace locked;
+    const int fd = open_file();
+    if (fd < 0) return;
+    append(fd, ends, 3);
+    close(fd);
+}
 
 void flush() noexcept {
     LockedTrace locked;

@@ -21,6 +21,7 @@
 
 #include "base/log.h"
 #include "base/os/process.h"
+#include "base/trace.h"
 #include "host-bridge/bridge/numbers.h"
 #include "host-bridge/cage/users.h"
 #include "shm-device/queue/sync.h"
@@ -271,6 +272,7 @@ std::vector<pid_t> WorkerProcess::left(const Kept& kept) {
 void WorkerProcess::end_left(pid_t pid, const Kept& kept) {
     if (!kept.look(pid)) kill(pid, SIGKILL);
     kept.await(pid);
+    trace::complete();
     kept.drop_all(fmt::format("worker.{}.", pid));
 }
 
@@ -278,6 +280,7 @@ WorkerProcess::~WorkerProcess() {
     if (!has_ended()) {
         kill(pid_, SIGKILL);
         kept_->await(pid_);
+        trace::complete();
     }
     if (pid_ > 0 && *kept_) kept_->drop_all(fmt::format("worker.{}.", pid_));
     if (!group_.empty()) groups_->remove(group_);
@@ -316,6 +319,7 @@ bool WorkerProcess::has_gone() const {
 
 std::string WorkerProcess::reap() {
     std::string end = describe_end(kept_->await(pid_));
+    trace::complete();
     if (!group_.empty()) groups_->remove(std::exchange(group_, {}));
     const auto now = Clock::now();
     const auto limits = log_limits();

@@ -25,7 +25,7 @@ constexpr std::uint64_t first_attempt = 100'000'000, between_attempts = 20'000'0
 bool captures(Session& session) {
     bool any = false;
     if (session.streams().has_captured())
-        session.handles().each<CUstream>([&](CUstream s) { any = any || session.streams().capturing(s); });
+        session.handles().each_stream([&](CUstream s) { any = any || session.streams().capturing(s); });
     return any;
 }
 

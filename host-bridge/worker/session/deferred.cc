@@ -17,7 +17,7 @@ bool Deferred::check_idle() {
         contexts_.switch_to(l.context);
         ask(nullptr);
     }
-    handles_.each<CUstream>(ask);
+    handles_.each_stream(ask);
     if (const auto& ending = contexts_.ending()) {
         contexts_.switch_to(ending->context);
         ask(nullptr);
@@ -95,7 +95,7 @@ bool Deferred::reap(bool wait) {
 void Deferred::wait_where_freed() {
     if (freed_in_.empty()) return;
     std::vector<CUstream> living;
-    handles_.each<CUstream>([&](CUstream stream) { living.push_back(stream); });
+    handles_.each_stream([&](CUstream stream) { living.push_back(stream); });
     std::erase_if(freed_in_, [&](const FreedIn& f) {
         if (f.stream && std::ranges::find(living, f.stream) == living.end()) return true;
         contexts_.switch_to(f.context);

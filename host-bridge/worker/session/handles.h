@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -70,6 +71,7 @@ class Handles {
     }
     template <class T> void keep(std::uint64_t id, T value, std::uint64_t context = 0) {
         chosen(id) = {raw(value), 0, lives_in_a_context<T> ? context : 0, TypeOf<T>::value, 0};
+        if (std::is_same_v<T, CUstream>) streams_.insert(id);
         ids_[{raw(value), 0, TypeOf<T>::value}] = id;
     }
     // The id of an object that the driver returned: always the same one. As a part of `whole` it ends with it.
@@ -151,6 +153,7 @@ class Handles {
         if (!e || e->type == 0) return;
         ids_.erase({e->raw, e->type == TypeOf<CUgraphConditionalHandle>::value ? e->whole : 0, e->type});
         if (id >= wire::given && reusable(e->type)) free_.push_back(index_of(id));
+        if (e->type == TypeOf<CUstream>::value) streams_.erase(id);
         *e = {0, 0, 0, 0, e->turn};
         // In the order of their ids: which place is given next follows from what state() has, not from a table's order.
         std::vector<std::uint64_t> parts;
@@ -199,6 +202,7 @@ class Handles {
                 o.id < wire::most_ids && o.id >= wire::first_id ? &chosen(o.id) : const_cast<Entry*>(entry(o.id));
             if (!(sound = sound && e && !e->type && o.type && o.raw)) break;
             *e = {o.raw, o.whole, o.context, o.type, e->turn};
+            if (o.type == TypeOf<CUstream>::value && o.id < wire::most_ids) streams_.insert(o.id);
             ids_[{o.raw, o.type == TypeOf<CUgraphConditionalHandle>::value ? o.whole : 0, o.type}] = o.id;
             if (o.whole) parts_.emplace(o.whole, o.id);
         }
@@ -207,10 +211,9 @@ class Handles {
         return sound;
     }
 
-    template <class T, class F> void each(F f) const {
-        each_chosen([&](std::uint64_t, const Entry& e) {
-            if (e.type == TypeOf<T>::value) f((T)e.raw);
-        });
+    // The streams that the client made, in the order of their ids. A program may have any number of other objects.
+    template <class F> void each_stream(F f) const {
+        for (const std::uint64_t id : streams_) f((CUstream)entry(id)->raw);
     }
     // The ids of all objects in a context.
     std::vector<std::uint64_t> within(std::uint64_t context) const {
@@ -298,6 +301,7 @@ class Handles {
     std::vector<std::uint64_t> free_;                              // reusable places in `given_`
     std::unordered_multimap<std::uint64_t, std::uint64_t> parts_;  // whole -> part
     std::unordered_map<Key, std::uint64_t, Hash> ids_;
+    std::set<std::uint64_t> streams_;
 };
 
 }  // namespace barcuda

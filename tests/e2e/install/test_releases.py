@@ -3,10 +3,12 @@
 trace: a guest's, the software GPU's, and a host's where its release is not too old, which then runs a CUDA program. The module's package, whose
 compiler and headers are large, is only resolved.
 
-  RELEASES="NAME ..."  these releases; default: bullseye bookworm trixie, and jammy noble where Ubuntu's key is (package ubuntu-keyring)
+  RELEASES="NAME ..."  these releases; default: bullseye bookworm trixie, and jammy noble where Ubuntu's key is (package ubuntu-keyring),
+                       but this machine's own: test_packages.py installs the packages there
   MIRROR=URL           their archive; default: http://deb.debian.org/debian, http://archive.ubuntu.com/ubuntu
 """
 import os
+import platform
 import shlex
 from pathlib import Path
 
@@ -15,7 +17,9 @@ import pytest
 from e2e.flat import TOP, need, not_sanitized, run, written
 
 DEBIANS, UBUNTUS = ["bullseye", "bookworm", "trixie"], ["jammy", "noble"]
-RELEASES = os.environ.get("RELEASES", "").split() or DEBIANS + (UBUNTUS if Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg").exists() else [])
+HERE = platform.freedesktop_os_release().get("VERSION_CODENAME")
+THERE = DEBIANS + (UBUNTUS if Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg").exists() else [])
+RELEASES = os.environ.get("RELEASES", "").split() or [release for release in THERE if release != HERE]
 TOO_OLD_FOR_A_HOST = {"bullseye"}  # of these packages: glibc 2.31
 VERSION = (TOP / "VERSION").read_text().strip()
 THERE_IS_A_ROOT = "there is a root"

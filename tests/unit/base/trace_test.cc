@@ -163,6 +163,34 @@ TEST_F(Trace, WhatAKilledWriterLeftOfALineGoesAndTheFileIsWholeAgain) {
     }
 }
 
+TEST_F(Trace, TheBridgeCompletesWhatAKilledWriterLeft) {
+    start(file.c_str());
+    complete();
+    EXPECT_FALSE(std::filesystem::exists(file)) << "nothing has been written yet";
+    { const Slice slice("first"); }
+    flush();
+    const auto whole = static_cast<off_t>(std::filesystem::file_size(file));
+    for (const off_t lost : {0, 1, 2, 3, 5, 20}) {
+        ASSERT_EQ(truncate(file.c_str(), whole - lost), 0);
+        complete();
+        const auto all = nlohmann::json::parse(std::ifstream(file));
+        EXPECT_EQ(all.size(), lost < 3 ? 2u : 1u) << lost;
+        ASSERT_EQ(truncate(file.c_str(), 0), 0);
+        start(file.c_str());
+        { const Slice slice("first"); }
+        flush();
+    }
+}
+
+TEST_F(Trace, AWorkerHasANameInTheFileAsSoonAsItServes) {
+    start(file.c_str());
+    serves(7);
+    const auto all = nlohmann::json::parse(std::ifstream(file));
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0]["args"]["client"], 7);
+    serves(0);
+}
+
 TEST_F(Trace, AFileThatIsNoTraceStaysAsItIs) {
     write("a letter\n");
     start(file.c_str());

@@ -273,24 +273,36 @@ struct Journey {
         EXPECT_EQ(0, ftruncate(file.fd(), fake::Ground::bytes));
         return file;
     }
-    // (What was never written to is zeros in both.)
+    static constexpr std::size_t most_bytes = 1 << 20;
+    struct Piece {
+        off_t at;
+        std::size_t bytes;  // at most most_bytes
+    };
+    // Where the region has pages. (What was never written to is zeros in both.)
+    static std::vector<Piece> pieces_of(const File& file) {
+        std::vector<Piece> pieces;
+        for (off_t at = 0; (at = lseek(file.fd(), at, SEEK_DATA)) >= 0;)
+            for (const off_t end = lseek(file.fd(), at, SEEK_HOLE); at < end;) {
+                const auto bytes = std::min(static_cast<std::size_t>(end - at), most_bytes);
+                pieces.push_back({at, bytes});
+                at += static_cast<off_t>(bytes);
+            }
+        return pieces;
+    }
     bool has_equal_regions() const {
-        std::vector<std::byte> here(1 << 20), there(here.size());
+        std::vector<std::byte> here(most_bytes), there(most_bytes);
         for (const File* of : {&region, &same_region})
-            for (off_t at = 0; (at = lseek(of->fd(), at, SEEK_DATA)) >= 0; at += static_cast<off_t>(here.size()))
-                if (pread(region.fd(), here.data(), here.size(), at) !=
-                        pread(same_region.fd(), there.data(), there.size(), at) ||
-                    here != there)
+            for (const auto& [at, bytes] : pieces_of(*of))
+                if (pread(region.fd(), here.data(), bytes, at) != pread(same_region.fd(), there.data(), bytes, at) ||
+                    memcmp(here.data(), there.data(), bytes) != 0)
                     return false;
         return true;
     }
     void copy_region() const {
-        std::vector<std::byte> bytes(1 << 20);
-        for (off_t at = 0; (at = lseek(region.fd(), at, SEEK_DATA)) >= 0;) {
-            const ssize_t n = pread(region.fd(), bytes.data(), bytes.size(), at);
-            ASSERT_GT(n, 0);
-            ASSERT_EQ(n, pwrite(same_region.fd(), bytes.data(), static_cast<std::size_t>(n), at));
-            at += n;
+        std::vector<std::byte> piece(most_bytes);
+        for (const auto& [at, bytes] : pieces_of(region)) {
+            ASSERT_EQ(pread(region.fd(), piece.data(), bytes, at), static_cast<ssize_t>(bytes));
+            ASSERT_EQ(pwrite(same_region.fd(), piece.data(), bytes, at), static_cast<ssize_t>(bytes));
         }
     }
 };

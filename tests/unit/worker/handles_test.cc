@@ -177,9 +177,27 @@ TEST_F(HandlesTest, AHighIdTakesNoMoreMemoryThanALowOne) {
     const std::size_t before = held();
     handles.keep(wire::most_ids - 1, raw<CUstream>(0x7000));
     EXPECT_LT(held() - before, std::size_t{1} << 20);
-    std::size_t streams = 0;
-    handles.each<CUstream>([&](CUstream) { ++streams; });
-    EXPECT_EQ(streams, 1u);
+    EXPECT_TRUE(finds<CUstream>(wire::most_ids - 1));
+}
+TEST_F(HandlesTest, TheStreamsAreThoseThatTheClientHasMadeAndNotDestroyed) {
+    const auto streams = [](const Handles& of) {
+        std::vector<CUstream> all;
+        of.each_stream([&](CUstream s) { all.push_back(s); });
+        return all;
+    };
+    handles.keep(0x21, raw<CUstream>(0x7100));
+    handles.keep(0x22, raw<CUevent>(0x7200));
+    handles.keep(0x20, raw<CUstream>(0x7000));
+    const std::vector both{raw<CUstream>(0x7000), raw<CUstream>(0x7100)};
+    EXPECT_EQ(streams(handles), both);
+    Handles again;
+    ASSERT_TRUE(again.restore(handles.state()));
+    EXPECT_EQ(streams(again), both);
+    handles.drop(0x20);
+    handles.drop(0x22);
+    EXPECT_EQ(streams(handles), std::vector{raw<CUstream>(0x7100)});
+    handles.keep(0x20, raw<CUevent>(0x7300));
+    EXPECT_EQ(streams(handles), std::vector{raw<CUstream>(0x7100)});
 }
 TEST_F(HandlesTest, DroppingWhatIsNotThereIsHarmless) {
     handles.drop(0x20);
