@@ -23,8 +23,8 @@ const char* begin_run() noexcept;
 // This process is a worker, and its client has this pid in its guest: so `barcuda trace` finds files that belong
 // together.
 void serves(std::uint32_t client) noexcept;
-// A process that wrote to the file has been killed, perhaps in the middle of a write: removes half a line and closes the
-// array. A file that is not there, is empty or is no trace stays as it is.
+// A process that wrote to the file has been killed, perhaps in the middle of a write: removes half a line and closes
+// the array. A file that is not there, is empty or is no trace stays as it is.
 void complete() noexcept;
 void flush() noexcept;  // writes what is held back; also done regularly, and at exit
 // In a forked child, where another thread of the parent may hold the lock: the parent writes what is held back, the
