@@ -14,6 +14,7 @@
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/copy.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/host_pool.h"
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/pinned.h"
 #include "guest-allocator/driver/streams.h"
@@ -64,7 +65,7 @@ SyncWords& sync_words() {
 
 // Attributes of memory in the region (or elsewhere in this process), and of managed memory, answered here.
 CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p, const heap::Found& f) {
-    const bool managed = f.is_cudas() && f.flags & managed_mark;
+    const bool managed = f.is_cudas() && f.flags & managed_mark, pooled = f.flags & pool_mark;
     const std::size_t offset = f.offset_of(p);  // registered memory may have two addresses; either may be asked about
     std::byte* const known = f.device ? f.device : f.base;
     // What CUDA allocates it maps in units of two megabytes.
@@ -80,7 +81,7 @@ CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p
     // CUDA does not know plain malloc memory, in the region or elsewhere.
     if (!f.is_cudas()) return CUDA_ERROR_INVALID_VALUE;
     switch (attribute) {
-        case CU_POINTER_ATTRIBUTE_CONTEXT: return put(context_on(device_in(f.flags)));
+        case CU_POINTER_ATTRIBUTE_CONTEXT: return put(pooled ? nullptr : context_on(device_in(f.flags)));
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
             return put(unsigned{managed ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST});
         case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
@@ -99,7 +100,7 @@ CUresult host_attribute(void* data, CUpointer_attribute attribute, const void* p
         case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
             memset(data, 0, sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS));
             return managed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-        case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return put(CUmemoryPool{});
+        case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return put(host_pool::pool_of(f.base));
         case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return put(reinterpret_cast<unsigned long long>(known));
         case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return put(unsigned{CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE});
         case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return put(CUdeviceptr{mapped_from});
@@ -221,7 +222,9 @@ CU cuMemFree_v2(CUdeviceptr p) {
     if (!p) return CUDA_SUCCESS;
     void* const host = reinterpret_cast<void*>(p);
     if (heap::in_region(host, 1)) {
-        if (!(heap::find(host).flags & managed_mark)) return CUDA_ERROR_INVALID_VALUE;
+        const unsigned flags = heap::find(host).flags;
+        if (flags & pool_mark) return host_pool::free_now(host);
+        if (!(flags & managed_mark)) return CUDA_ERROR_INVALID_VALUE;
         managed::forget_pinned(p);
         return free_pinned(host);
     }
@@ -270,11 +273,15 @@ CU cuMemAllocAsync(CUdeviceptr* p, size_t bytes, CUstream stream) {
 CU cuMemAllocFromPoolAsync(CUdeviceptr* p, size_t bytes, CUmemoryPool pool, CUstream stream) {
     bool captured;
     if (const CUresult r = admit(stream, captured); r != CUDA_SUCCESS) return r;
-    return command<Op::cuMemAllocFromPoolAsync>(p, bytes, pool, stream);
+    if (!host_pool::is_one(pool)) return command<Op::cuMemAllocFromPoolAsync>(p, bytes, pool, stream);
+    // A graph's memory is a device's (cuGraphAddMemAllocNode).
+    return captured ? CUDA_ERROR_NOT_SUPPORTED : host_pool::allocate(p, bytes, pool, stream);
 }
 CU cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
     bool captured;
     if (const CUresult r = admit(stream, captured); r != CUDA_SUCCESS) return r;
+    if (void* const host = reinterpret_cast<void*>(p); heap::in_region(host, 1) && heap::find(host).flags & pool_mark)
+        return captured ? CUDA_ERROR_INVALID_VALUE : host_pool::free_in(host, stream);
     // A graph frees what a graph has allocated.
     using Kind = LiveMemory::Kind;
     const Kind kind = captured ? live_memory.kind_of(p, 1) : Kind::none;

@@ -12,14 +12,16 @@ namespace {
 
 // All devices reach host memory; but programs ask which device was current when it was allocated.
 constexpr unsigned device_shift = 16;
-static_assert((BARCUDA_MAX_DEVICES - 1) << device_shift < managed_mark);
+static_assert((BARCUDA_MAX_DEVICES - 1) << device_shift < pool_mark);
 
 }  // namespace
 
 unsigned with_device(unsigned flags, CUdevice device) noexcept {
     return flags | static_cast<unsigned>(device) << device_shift;
 }
-CUdevice device_in(unsigned flags) noexcept { return static_cast<CUdevice>((flags & ~managed_mark) >> device_shift); }
+CUdevice device_in(unsigned flags) noexcept {
+    return static_cast<CUdevice>((flags & ~(managed_mark | pool_mark)) >> device_shift);
+}
 
 CUresult wait_for_device() noexcept {
     return current_context() && gpu_busy() ? wait_for_streams(current_context(), false) : CUDA_SUCCESS;
@@ -41,7 +43,7 @@ CUresult allocate_pinned(void** p, std::size_t bytes, unsigned flags) noexcept {
 CUresult free_pinned(void* p) noexcept {
     if (!p) return CUDA_SUCCESS;
     const heap::Found found = heap::find(p);
-    if (found.kind != heap::Kind::pinned || found.base != p) return CUDA_ERROR_INVALID_VALUE;
+    if (found.kind != heap::Kind::pinned || found.base != p || found.flags & pool_mark) return CUDA_ERROR_INVALID_VALUE;
     const CUresult waited = wait_for_devices();
     return heap::pinned_free(p) ? waited : CUDA_ERROR_INVALID_VALUE;
 }

@@ -8,8 +8,8 @@
 
 namespace barcuda::guest {
 
-// Among the flags that the heap keeps for a block: managed memory, not cuMemHostAlloc's.
-constexpr unsigned managed_mark = 0x80000000;
+// Among the flags that the heap keeps for a block: managed memory, or a pool's (host_pool.h), not cuMemHostAlloc's.
+constexpr unsigned managed_mark = 0x80000000, pool_mark = 0x40000000;
 
 // As cuMemHostAlloc. The heap keeps `flags`, and which device was current.
 CUresult allocate_pinned(void** p, std::size_t bytes, unsigned flags) noexcept;

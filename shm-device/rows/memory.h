@@ -42,14 +42,14 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuMemFreeAsync,                                       inner_post, work|hosted, freed, use)             \
     X(cuDeviceGetDefaultMemPool,                            call,       anywhere, give, in)              \
     X(cuDeviceGetMemPool,                                   call,       anywhere, give, in)              \
-    X(cuDeviceSetMemPool,                                   call,       anywhere|lasts, in, use)         \
+    X(cuDeviceSetMemPool,                                   inner_call, anywhere|lasts, in, use)         \
     X(cuMemPoolCreate,                                      inner_call, anywhere|uncharged, make, desc)  \
-    X(cuMemPoolTrimTo,                                      call,       counts|anywhere|asks, use, in)          \
-    X(cuMemPoolGetAccess,                                   call,       anywhere|asks, out, use, desc)   \
+    X(cuMemPoolTrimTo,                                      inner_call, counts|anywhere|asks, use, in)          \
+    X(cuMemPoolGetAccess,                                   inner_call, anywhere|asks, out, use, desc)   \
     X(cuMemGetDefaultMemPool,                               inner_call, anywhere, give, desc, in)        \
     X(cuMemGetMemPool,                                      inner_call, anywhere, give, desc, in)        \
     X(cuMemSetMemPool,                                      inner_call, anywhere|lasts, desc, in, use)   \
-    X(cuMemPoolSetAccess,                                   call,       anywhere|lasts, use, access<2>, in) \
+    X(cuMemPoolSetAccess,                                   inner_call, anywhere|lasts, use, access<2>, in) \
     X(cuMemAddressReserve,                                  call,       anywhere|uncharged, out, in, in, in, in) \
     X(cuMemAddressFree,                                     call,       anywhere, freed, in)             \
     X(cuMemMap,                                             call,       anywhere|maps|lasts, in, in, in, use, in) \
@@ -69,9 +69,9 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuIpcOpenEventHandle,                                 inner_call, hosted|current, make, in)             \
     X(cuMemAlloc_v2,                                        call,       hosted|charges(1)|current, out, in)   \
     X(cuMemFree_v2,                                         inner_post, hosted, freed)                \
-    X(cuMemPoolDestroy,                                     call,       hosted, drop)                 \
-    X(cuMemPoolGetAttribute,                                call,       counts|anywhere|asks, use, in, attribute) \
-    X(cuMemPoolSetAttribute,                                call,       anywhere, use, in, attribute_in) \
+    X(cuMemPoolDestroy,                                     inner_call, hosted, drop)                 \
+    X(cuMemPoolGetAttribute,                                inner_call, counts|anywhere|asks, use, in, attribute) \
+    X(cuMemPoolSetAttribute,                                inner_call, anywhere, use, in, attribute_in) \
     X(cuMemAdvise_v2,                                       guest,      plain)                        \
     X(cuMemAllocHost_v2,                                    guest,      plain)                        \
     X(cuMemAllocManaged,                                    guest,      plain)                        \
