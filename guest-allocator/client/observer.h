@@ -44,9 +44,11 @@ class InStreamsContext {
     static bool names_one(CUstream stream) noexcept { return reinterpret_cast<std::uintptr_t>(stream) > 2; }
     InContext in_;
 };
+// A context may end while it is current. (driver/context.cc)
+bool current_lives() noexcept;
 // What an object is that is not known: without a current context, one that went with its own.
 inline CUresult unknown_object(const void* handle) noexcept {
-    return !handle || current_context() ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return !handle || current_lives() ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 // What a handle means: each thread's default stream is a real one of its own (driver/stream.cc); a kernel where a

@@ -7,10 +7,20 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <string_view>
 
 namespace barcuda::guest::admission {
+
+// What becomes of a call that names an object (a stream, an event, a graph, an array): NVIDIA's driver looks at the
+// object before it looks at anything else.
+enum class Named : std::uint8_t {
+    nothing_else,  // all as without
+    works,         // in a host function
+    reads,         // and in a child that was forked after cuInit: what it tells is in the process's own books
+    passes,        // in a host function; in such a child it succeeds, and does nothing
+};
 
 struct Rule {
     CUresult before_init;   // what it answers before cuInit; CUDA_SUCCESS: it works
@@ -18,7 +28,12 @@ struct Rule {
     bool in_child;          // works in a process that was forked after cuInit
     bool in_host_function;  // may be called by a function that a stream or a graph runs
     bool waits;             // may wait for the GPU where the program does not say so: open captures may forbid it
+    std::int8_t object;     // which argument names the object that it looks at first, from 0; -1: none
+    Named named;
 };
+
+// What barcuda_admit() returns of a call that succeeds there and then.
+inline constexpr int done = -1;
 
 // Names without the number of their version.
 //
@@ -31,11 +46,37 @@ inline constexpr std::string_view looks_at_handle[] = {"cuStreamDestroy",     "c
                                                        "cuArrayGetDescriptor"};
 inline constexpr std::string_view looks_at_value[] = {"cuFuncGetName", "cuGraphAddEmptyNode", "cuIpcGetMemHandle"};
 inline constexpr std::string_view in_child[] = {"cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString",
-                                                "cuGetProcAddress"};
+                                                "cuGetProcAddress", "cuThreadExchangeStreamCaptureMode"};
 // A host function may not call CUDA; NVIDIA's driver answers CUDA_ERROR_NOT_PERMITTED to nearly everything. What is
 // listed tells about the library alone.
 inline constexpr std::string_view in_host_function[] = {"cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString",
-                                                        "cuGetProcAddress"};
+                                                        "cuGetProcAddress", "cuThreadExchangeStreamCaptureMode"};
+
+// Functions that look at an object first, as they were seen to do it on 580.159; and which argument names it. In a
+// child those that would have a result to tell are not let pass.
+struct LooksAt {
+    std::string_view name;
+    std::int8_t argument;  // one of the first four: they are in registers on each system
+    Named named;
+};
+// clang-format off
+inline constexpr LooksAt looks_at[] = {
+    {"cuStreamQuery", 0, Named::passes}, {"cuStreamSynchronize", 0, Named::passes},
+    {"cuStreamDestroy", 0, Named::passes}, {"cuStreamWaitEvent", 0, Named::passes},
+    {"cuStreamAddCallback", 0, Named::passes}, {"cuLaunchHostFunc", 0, Named::passes},
+    {"cuStreamAttachMemAsync", 0, Named::passes}, {"cuStreamWriteValue32", 0, Named::passes},
+    {"cuStreamWaitValue32", 0, Named::passes}, {"cuStreamCopyAttributes", 0, Named::passes},
+    {"cuEventRecord", 1, Named::passes}, {"cuEventQuery", 0, Named::passes},
+    {"cuEventSynchronize", 0, Named::passes}, {"cuEventDestroy", 0, Named::passes},
+    {"cuGraphLaunch", 1, Named::passes}, {"cuGraphUpload", 1, Named::passes}, {"cuMemsetD8Async", 3, Named::passes},
+    {"cuStreamGetCtx", 0, Named::reads}, {"cuStreamGetId", 0, Named::reads},
+    {"cuStreamIsCapturing", 0, Named::reads}, {"cuStreamGetCaptureInfo", 0, Named::reads},
+    {"cuStreamGetFlags", 0, Named::works}, {"cuStreamGetPriority", 0, Named::works},
+    {"cuStreamGetDevice", 0, Named::works}, {"cuStreamGetAttribute", 0, Named::works}, {"cuEventElapsedTime", 1, Named::works},
+    {"cuGraphAddEmptyNode", 1, Named::works}, {"cuArrayGetDescriptor", 1, Named::works},
+    {"cuFuncGetAttribute", 2, Named::nothing_else}, {"cuFuncGetName", 1, Named::nothing_else},
+    {"cuIpcGetMemHandle", 1, Named::nothing_else}};
+// clang-format on
 
 // After a fault every function that looks at the context has the fault's error. What is listed asks for devices, or for
 // what is kept outside of contexts; NVIDIA's driver (580.159) still answers.
@@ -83,19 +124,37 @@ constexpr bool all_exist(const std::string_view (&list)[n], const std::string_vi
         list, [&](std::string_view name) { return std::ranges::find(symbols, name, plain_name) != std::end(symbols); });
 }
 
+template <std::size_t n> constexpr bool all_exist(const LooksAt& entry, const std::string_view (&symbols)[n]) {
+    return std::ranges::find(symbols, entry.name, plain_name) != std::end(symbols);
+}
+template <std::size_t n> constexpr bool looked_at_exist(const std::string_view (&symbols)[n]) {
+    return std::ranges::all_of(looks_at, [&](const LooksAt& entry) { return all_exist(entry, symbols); });
+}
+
 constexpr CUresult answer_before_init(std::string_view symbol) {
     if (listed(before_init, symbol)) return CUDA_SUCCESS;
     if (listed(looks_at_handle, symbol)) return CUDA_ERROR_INVALID_HANDLE;
     return listed(looks_at_value, symbol) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_INITIALIZED;
 }
+static_assert(std::ranges::all_of(looks_at, [](const LooksAt& entry) { return entry.argument < 4; }));
+
 constexpr Rule rule_of(std::string_view symbol) {
-    return {answer_before_init(symbol), listed(after_fault, symbol), listed(in_child, symbol),
-            listed(in_host_function, symbol), listed(waits, symbol)};
+    Rule rule{answer_before_init(symbol), listed(after_fault, symbol),
+              listed(in_child, symbol),   listed(in_host_function, symbol),
+              listed(waits, symbol),      -1,
+              Named::nothing_else};
+    const auto* const entry = std::ranges::find(looks_at, plain_name(symbol), &LooksAt::name);
+    if (entry != std::end(looks_at)) {
+        rule.object = entry->argument;
+        rule.named = entry->named;
+    }
+    return rule;
 }
 
 extern const Rule rules[];  // by the numbers that exports/admission.sh gives to the functions
 
 }  // namespace barcuda::guest::admission
 
-// Why the function may not be called by this thread now; CUDA_SUCCESS: it may be.
-extern "C" [[gnu::visibility("hidden")]] CUresult barcuda_admit(unsigned function) noexcept;
+// Why the function may not be called by this thread now, with these first four arguments. CUDA_SUCCESS: it may be;
+// `done`: there is nothing to be done.
+extern "C" [[gnu::visibility("hidden")]] int barcuda_admit(unsigned function, const std::uint64_t* given) noexcept;

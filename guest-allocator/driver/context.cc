@@ -152,6 +152,13 @@ std::uint32_t ends_of(CUcontext context) noexcept {
     return times ? times->load(std::memory_order_acquire) : 0;
 }
 
+bool current_lives() noexcept {
+    const CUcontext context = current_context();
+    if (!context) return false;
+    std::lock_guard lock(mutex);
+    return find(context) != nullptr;
+}
+
 bool is_green(CUcontext context) noexcept { return owner_of(context) != context; }
 CUcontext owner_of(CUcontext context) noexcept {
     const auto* const its = context ? wholes.of(context) : nullptr;
@@ -315,7 +322,7 @@ CU cuCtxDestroy_v2(CUcontext context) {
         std::lock_guard lock(mutex);
         if (ContextRecord* k = find(context); k && k->retained < 0 && !is_green(context)) gone = take(*k);
     }
-    if (!gone.context) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!gone.context) return ends_of(context) ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
     const CUresult r = end(gone, [=] {
         const InNone none;
         return command<Op::cuCtxDestroy_v2>(context);
@@ -425,7 +432,9 @@ CU cuCtxSynchronize() {
         std::lock_guard lock(mutex);
         if (!find(context)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
-    return wait_for_streams(context);
+    const CUresult r = wait_for_streams(context);
+    // To the wait for a whole context it is no matter which stream captures.
+    return r == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : r;
 }
 CU cuCtxSynchronize_v2(CUcontext context) {
     if (!context) return cuCtxSynchronize();

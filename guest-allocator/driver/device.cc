@@ -88,7 +88,10 @@ CU cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice d) {
 }
 
 CU cuDeviceGetPCIBusId(char* id, int room, CUdevice d) {
-    return device(d) ? copy_name(id, room, device(d)->pci_bus_id) : CUDA_ERROR_INVALID_DEVICE;
+    if (!device(d)) return CUDA_ERROR_INVALID_DEVICE;
+    if (id && room > 0 && static_cast<std::size_t>(room) <= strlen(device(d)->pci_bus_id))
+        return CUDA_ERROR_INVALID_VALUE;
+    return copy_name(id, room, device(d)->pci_bus_id);
 }
 
 CU cuDeviceGetByPCIBusId(CUdevice* out, const char* id) {
@@ -98,7 +101,9 @@ CU cuDeviceGetByPCIBusId(CUdevice* out, const char* id) {
             *out = i;
             return CUDA_SUCCESS;
         }
-    return CUDA_ERROR_INVALID_DEVICE;
+    unsigned domain, bus, slot;
+    const bool is_one = sscanf(id, "%x:%x:%x", &domain, &bus, &slot) == 3 || sscanf(id, "%x:%x", &bus, &slot) == 2;
+    return is_one ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
 }
 
 CU cuDeviceTotalMem_v2(size_t* bytes, CUdevice d) {
@@ -143,7 +148,9 @@ CU cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice d) {
         case CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: *value = 0; break;
         case CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED:
-        case CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED: *value = 1; break;  // host_pool.h
+        case CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED:
+            *value = 1;
+            break;  // host_pool.h
         // Of the ways to share memory between processes, the one that a guest has too.
         case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
         case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:

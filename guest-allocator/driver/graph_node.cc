@@ -26,7 +26,8 @@ struct Packed {
     std::size_t bytes = 0;
 
     CUresult from(const CUDA_KERNEL_NODE_PARAMS& p) {
-        if ((p.func != nullptr) == (p.kern != nullptr)) return CUDA_ERROR_INVALID_VALUE;
+        if (p.func && p.kern) return CUDA_ERROR_INVALID_VALUE;
+        if (!p.func && !p.kern) return CUDA_ERROR_INVALID_HANDLE;
         function = p.func ? p.func : reinterpret_cast<CUfunction>(p.kern);
         shape = {{p.gridDimX, p.gridDimY, p.gridDimZ}, {p.blockDimX, p.blockDimY, p.blockDimZ}, p.sharedMemBytes, 0};
         CUresult error = CUDA_SUCCESS;

@@ -282,6 +282,8 @@ CU cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
     if (const CUresult r = admit(stream, captured); r != CUDA_SUCCESS) return r;
     if (void* const host = reinterpret_cast<void*>(p); heap::in_region(host, 1) && heap::find(host).flags & pool_mark)
         return captured ? CUDA_ERROR_INVALID_VALUE : host_pool::free_in(host, stream);
+    if (managed::Found m; managed::find(p, m) && reinterpret_cast<CUdeviceptr>(m.base) == p)
+        return CUDA_ERROR_NOT_SUPPORTED;
     // A graph frees what a graph has allocated.
     using Kind = LiveMemory::Kind;
     const Kind kind = captured ? live_memory.kind_of(p, 1) : Kind::none;
@@ -352,7 +354,10 @@ CU cuMemHostRegister_v2(void* p, size_t bytes, unsigned flags) {
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!p || !bytes || flags & ~15u) return CUDA_ERROR_INVALID_VALUE;  // PORTABLE, DEVICEMAP, IOMEMORY, READ_ONLY
     const heap::Found f = heap::find(p);
-    if (is_device(p) || f.kind == heap::Kind::pinned) return CUDA_ERROR_INVALID_VALUE;  // CUDA's own
+    if (is_device(p) || f.kind == heap::Kind::pinned) {  // CUDA's own, or was
+        const bool was = is_device(p) && bytes > os::memory_bytes() && !is_there(reinterpret_cast<std::uint64_t>(p), 1);
+        return was ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+    }
     constexpr unsigned bits_of_a_program = 47;
     if (reinterpret_cast<std::uintptr_t>(p) >> bits_of_a_program) return CUDA_ERROR_NOT_SUPPORTED;
     if (heap::overlaps_registered(p, bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;

@@ -84,6 +84,7 @@ CU cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool pool, CUmemLocation
                                    : command<Op::cuMemPoolGetAccess>(flags, pool, place);
 }
 CU cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* list, size_t count) {
+    if (pool && list && count == 0) return CUDA_SUCCESS;
     return host_pool::is_one(pool) ? host_pool::set_access(pool, list, count)
                                    : command<Op::cuMemPoolSetAccess>(pool, list, count);
 }

@@ -388,7 +388,8 @@ CU cuStreamDestroy_v2(CUstream stream) {
 
 CU cuStreamSynchronize(CUstream stream) {
     const InStreamsContext in{stream};
-    return in.error ? in.error : wait_for(stream);
+    const CUresult r = in.error ? in.error : wait_for(stream);
+    return r == CUDA_ERROR_INVALID_CONTEXT && current_context() && !context_of(stream) ? unknown_object(stream) : r;
 }
 
 CU cuStreamQuery(CUstream stream) {
@@ -401,7 +402,14 @@ CU cuStreamQuery(CUstream stream) {
     return r == CUDA_SUCCESS || (idle && r == CUDA_ERROR_NOT_READY) ? Client::current()->take_error() : r;
 }
 
-CU cuStreamGetId(CUstream stream, unsigned long long* id) { return stream_id(real(stream), id); }
+CU cuStreamGetId(CUstream stream, unsigned long long* id) {
+    stream = real(stream);
+    if (stream && open_captures.load(std::memory_order_relaxed) > 0 && capturing(stream)) {  // NVIDIA's driver (580)
+        spoil_capture(stream);
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return stream_id(stream, id);
+}
 
 CU cuStreamGetCtx(CUstream stream, CUcontext* context) {
     if (!context) return CUDA_ERROR_INVALID_VALUE;

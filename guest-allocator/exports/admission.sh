@@ -11,7 +11,7 @@ echo 'namespace barcuda::guest::admission {'
 echo 'constexpr std::string_view symbols[] = {'
 sed 's/.*/"&",/' "$1"
 echo '};'
-echo 'static_assert(all_exist(before_init, symbols) && all_exist(looks_at_handle, symbols) && all_exist(looks_at_value, symbols) && all_exist(after_fault, symbols) && all_exist(in_child, symbols) && all_exist(in_host_function, symbols) && all_exist(waits, symbols));'
+echo 'static_assert(all_exist(before_init, symbols) && all_exist(looks_at_handle, symbols) && all_exist(looks_at_value, symbols) && all_exist(after_fault, symbols) && all_exist(in_child, symbols) && all_exist(in_host_function, symbols) && all_exist(waits, symbols) && looked_at_exist(symbols));'
 echo 'extern constinit const Rule rules[] = {'
 sed 's/.*/rule_of("&"),/' "$1"
 echo '};'
@@ -24,31 +24,37 @@ asm(R"(
     .type barcuda_ask, @function
 barcuda_ask:
     .cfi_startproc
-    push %rdi
-    push %rsi
-    push %rdx
-    push %rcx
-    push %r8
     push %r9
+    push %r8
+    push %rcx
+    push %rdx
+    push %rsi
+    push %rdi
     .cfi_adjust_cfa_offset 48
     sub $16, %rsp
     .cfi_adjust_cfa_offset 16
     movsd %xmm0, (%rsp)
     movsd %xmm1, 8(%rsp)
     mov %eax, %edi
+    lea 16(%rsp), %rsi
     call barcuda_admit
     movsd (%rsp), %xmm0
     movsd 8(%rsp), %xmm1
     add $16, %rsp
     .cfi_adjust_cfa_offset -16
-    pop %r9
-    pop %r8
-    pop %rcx
-    pop %rdx
-    pop %rsi
     pop %rdi
+    pop %rsi
+    pop %rdx
+    pop %rcx
+    pop %r8
+    pop %r9
     .cfi_adjust_cfa_offset -48
+    cmp $-1, %eax
+    je 1f
     test %eax, %eax
+    ret
+1:  xor %eax, %eax
+    cmp $-1, %eax
     ret
     .cfi_endproc
     .size barcuda_ask, . - barcuda_ask

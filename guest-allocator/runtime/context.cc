@@ -59,6 +59,7 @@ CUresult init() {
 
 bool exiting() { return over.load(std::memory_order_relaxed); }
 
+int known_device_count() { return devices.load(std::memory_order_relaxed); }
 int device_count() { return init() == CUDA_SUCCESS ? devices.load(std::memory_order_relaxed) : 0; }
 
 CUresult primary(int device, CUcontext* context) {

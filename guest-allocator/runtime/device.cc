@@ -25,8 +25,9 @@ template <class... P, class... A> cudaError_t ask_device(int device, CUresult (*
 API cudaGetDeviceCount(int* count) {
     if (!count) return record(cudaErrorInvalidValue);
     *count = 0;
-    if (CUresult result = init()) return record(result);
-    *count = device_count();
+    // A child that was forked is told what its parent knew.
+    if (CUresult result = known_device_count() ? CUDA_SUCCESS : init()) return record(result);
+    *count = known_device_count();
     return cudaSuccess;
 }
 

@@ -197,6 +197,13 @@ const ErrorText* find(cudaError_t error) {
 }  // namespace
 
 cudaError_t translate(CUresult result) {
+    if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+        // After a fault the driver makes no other primary context in the place of one that was reset.
+        unsigned flags = 0;
+        int active = 1;
+        if (cuDevicePrimaryCtxGetState(thread.device, &flags, &active) == CUDA_SUCCESS && !active)
+            return cudaErrorDevicesUnavailable;
+    }
     auto error = static_cast<cudaError_t>(result);
     return find(error) ? error : cudaErrorUnknown;
 }

@@ -16,7 +16,9 @@ API cudaEventRecord(cudaEvent_t event, cudaStream_t stream) { return call(cuEven
 API cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
     return call(cuEventRecordWithFlags, event, stream, flags);
 }
-API cudaEventSynchronize(cudaEvent_t event) { return call(cuEventSynchronize, event); }
+API cudaEventSynchronize(cudaEvent_t event) {  // it looks at the event alone
+    return event ? record(cuEventSynchronize(event)) : call(cuEventSynchronize, event);
+}
 API cudaEventQuery(cudaEvent_t event) { return call(cuEventQuery, event); }
 API cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
     return call(cuEventElapsedTime, milliseconds, start, end);

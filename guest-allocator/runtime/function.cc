@@ -15,7 +15,7 @@ namespace {
 // A driver function of the kernel that the program calls `symbol`, in the current context.
 template <class Call> cudaError_t with(const void* symbol, Call use, const char* caller = __builtin_FUNCTION()) {
     CUfunction function = nullptr;
-    if (cudaError_t error = function_of(symbol, &function)) return record(error, caller);
+    if (cudaError_t error = function_named(symbol, &function)) return record(error, caller);
     return record(use(function), caller);
 }
 

@@ -83,14 +83,14 @@ API __cudaLaunchKernel_ptsz(cudaKernel_t handle, dim3 grid, dim3 block, void** a
 API cudaLaunchKernel(const void* symbol, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                      cudaStream_t stream) {
     CUfunction function = nullptr;
-    if (cudaError_t error = function_of(symbol, &function)) return record(error);
+    if (cudaError_t error = function_named(symbol, &function)) return record(error);
     return launch(function, grid, block, arguments, shared, stream);
 }
 
 API cudaLaunchCooperativeKernel(const void* symbol, dim3 grid, dim3 block, void** arguments, std::size_t shared,
                                 cudaStream_t stream) {
     CUfunction function = nullptr;
-    if (cudaError_t error = function_of(symbol, &function)) return record(error);
+    if (cudaError_t error = function_named(symbol, &function)) return record(error);
     if (shared > UINT32_MAX) return record(cudaErrorInvalidValue);
     return record(cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                                             static_cast<unsigned>(shared), stream, arguments));
@@ -99,7 +99,7 @@ API cudaLaunchCooperativeKernel(const void* symbol, dim3 grid, dim3 block, void*
 API cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* symbol, void** arguments) {
     if (!config || config->dynamicSmemBytes > UINT32_MAX) return record(cudaErrorInvalidValue);
     CUfunction function = nullptr;
-    if (cudaError_t error = function_of(symbol, &function)) return record(error);
+    if (cudaError_t error = function_named(symbol, &function)) return record(error);
     CUlaunchConfig driver = driver_config(*config);
     return record(cuLaunchKernelEx(&driver, function, arguments, nullptr));
 }

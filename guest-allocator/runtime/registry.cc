@@ -90,9 +90,9 @@ cudaError_t function_of(Kernel& kernel, CUfunction* function) {
 
 Kernel* find_kernel(const void* symbol) { return kernels.find(symbol); }
 
-cudaError_t function_of(const void* symbol, CUfunction* function) {
+cudaError_t function_of(const void* symbol, CUfunction* function, cudaError_t unknown) {
     Kernel* kernel = kernels.find(symbol);
-    return kernel ? function_of(*kernel, function) : cudaErrorInvalidDeviceFunction;
+    return kernel ? function_of(*kernel, function) : unknown;
 }
 
 cudaError_t kernel_of(const void* symbol, CUkernel* handle) {

@@ -34,8 +34,14 @@ struct Variable {
 };
 
 // All of these leave recording to their caller.
-cudaError_t function_of(const void* symbol, CUfunction* function);  // ready() included
-cudaError_t function_of(Kernel& kernel, CUfunction* function);      // ready() included
+// `unknown`: the error of a pointer that is none's.
+cudaError_t function_of(const void* symbol, CUfunction* function,
+                        cudaError_t unknown = cudaErrorInvalidDeviceFunction);  // ready() included
+// The same for a function that is launched or asked about: the pointer may be a handle, too, and such a one it is not.
+inline cudaError_t function_named(const void* symbol, CUfunction* function) {
+    return function_of(symbol, function, symbol ? cudaErrorInvalidResourceHandle : cudaErrorInvalidDeviceFunction);
+}
+cudaError_t function_of(Kernel& kernel, CUfunction* function);  // ready() included
 cudaError_t kernel_of(const void* symbol, CUkernel* kernel);
 cudaError_t address_of(const void* symbol, CUdeviceptr* address, std::size_t* size);  // ready() included
 Kernel* find_kernel(const void* symbol);                      // null if there is none of that name

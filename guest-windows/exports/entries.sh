@@ -21,6 +21,7 @@ barcuda_ask:
     movsd %xmm2, 80(%rsp)
     movsd %xmm3, 88(%rsp)
     mov %eax, %ecx
+    lea 32(%rsp), %rdx
     call barcuda_admit
     mov 32(%rsp), %rcx
     mov 40(%rsp), %rdx
@@ -31,7 +32,12 @@ barcuda_ask:
     movsd 80(%rsp), %xmm2
     movsd 88(%rsp), %xmm3
     add $104, %rsp
+    cmp $-1, %eax
+    je 1f
     test %eax, %eax
+    ret
+1:  xor %eax, %eax
+    cmp $-1, %eax
     ret
     .seh_endproc
 

@@ -68,7 +68,7 @@ int main() {
         nothing<<<1, 1>>>();
         REFUSED(cudaGetLastError());
         REFUSED(cudaDeviceSynchronize());
-        REFUSED(cudaGetDeviceCount(&number));
+        ANSWERED(cudaGetDeviceCount(&number));  // what the parent knew
         REFUSED(cudaGetDevice(&number));
         REFUSED(cudaSetDevice(0));
         REFUSED(cudaGetDeviceProperties(&properties, 0));

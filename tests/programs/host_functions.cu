@@ -42,7 +42,7 @@ static void ask(Asked& a) {
     REFUSED(cudaStreamSynchronize(nullptr));
     REFUSED(cudaStreamSynchronize(cudaStreamPerThread));
     REFUSED(cudaDeviceSynchronize());
-    REFUSED(cudaEventSynchronize(a.event));
+    ANSWERED(cudaEventSynchronize(a.event));
     REFUSED(cudaMemcpy(memory, a.device, 4, cudaMemcpyDeviceToHost));
     REFUSED(cudaMemcpyAsync(a.pinned, a.device, 4, cudaMemcpyDeviceToHost, a.stream));
     REFUSED(cudaMemset(a.device, 0, 4));

@@ -105,6 +105,7 @@ BODY(cuIpcOpenMemHandle_v2)(CUdeviceptr* address, CUipcMemHandle token, unsigned
     if (!driver().cuIpcOpenMemHandle_v2) return CUDA_ERROR_NOT_SUPPORTED;
     File file;
     CUresult r = find_handle(Kind::memory, token, file);
+    if (r == CUDA_ERROR_INVALID_HANDLE) r = CUDA_ERROR_INVALID_VALUE;  // as NVIDIA's driver calls it
     if (r == CUDA_SUCCESS) r = driver().cuIpcOpenMemHandle_v2(address, token, flags);
     if (r == CUDA_SUCCESS) session().addresses().note_opened(*address);
     return r;
@@ -119,6 +120,7 @@ BODY(cuIpcOpenEventHandle)(CUevent* event, CUipcEventHandle token) {
     if (!driver().cuIpcOpenEventHandle) return CUDA_ERROR_NOT_SUPPORTED;
     File file;
     const CUresult r = find_handle(Kind::event, token, file);
+    if (r == CUDA_ERROR_INVALID_HANDLE) return CUDA_ERROR_MAP_FAILED;  // as NVIDIA's driver calls it
     return r == CUDA_SUCCESS ? driver().cuIpcOpenEventHandle(event, token) : r;
 }
 BODY(cuMemPoolExportPointer)(CUmemPoolPtrExportData* token, CUdeviceptr address) {
