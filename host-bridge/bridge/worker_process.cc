@@ -116,7 +116,7 @@ std::unique_ptr<WorkerProcess> WorkerProcess::start(Spawn what, Facts facts) {
     std::unique_ptr<WorkerProcess> worker(new WorkerProcess);
     const auto give_up = [&]() -> std::unique_ptr<WorkerProcess> {
         const int why = errno;
-        worker->state_ = State::ended;  // there is no process
+        worker->enter(State::ended);  // there is no process
         worker.reset();
         errno = why;
         return nullptr;
@@ -205,10 +205,10 @@ void WorkerProcess::write_down() {
 
 std::unique_ptr<WorkerProcess> WorkerProcess::adopt(pid_t pid, std::uint64_t start, std::string called, Facts facts) {
     std::unique_ptr<WorkerProcess> worker(new WorkerProcess);
-    worker->state_ = State::ended;  // until all of it is here
     worker->kept_ = facts.kept;
     worker->pid_ = pid;
     const auto give_up = [&]() -> std::unique_ptr<WorkerProcess> {
+        worker->enter(State::ended);
         worker->pid_ = -1;  // it is not this object's
         return nullptr;
     };
@@ -248,7 +248,7 @@ std::unique_ptr<WorkerProcess> WorkerProcess::adopt(pid_t pid, std::uint64_t sta
         worker->mapper_ = cage::Listener::expected();
         if (File mapper = take("mapper")) worker->mapper_.meet(std::move(mapper), {});
     }
-    worker->state_ = State::assigned;
+    worker->enter(State::assigned);
     worker->look();
     // A question that the earlier bridge has taken is asked again when the call that waits for it is interrupted; the
     // kernel starts that call again.
