@@ -53,7 +53,7 @@ $(patsubst %,$(B)/tests/%,$(foreach t,$(unit_names),$(if $(call in_room,guest,$(
 $(patsubst %,$(B)/tests/%,$(filter births_generated_test,$(unit_names))): | $(patsubst %,$(lib)/barcuda-soft/%,libcublas.so.13 libcurand.so.10)
 
 # For `make check-suspend`: what a client leaves and wakes with, the folder, and the bridge's steps.
-suspend_tests := $(patsubst %,$(B)/tests/%,$(filter births% code_store_test leave_test session_state_test set_test frames_test suspending_test restore_test ledger_test,$(unit_names)))
+suspend_tests := $(patsubst %,$(B)/tests/%,$(filter births% code_store_test leave_test session_state_test set_test frames_test suspending_test resuming_test restore_test ledger_test,$(unit_names)))
 
 # Programs that run in the guests of tests/vm.
 vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))

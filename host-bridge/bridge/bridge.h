@@ -3,11 +3,12 @@
 // memory, and cleans up when a client, a worker or the whole guest ends. It never opens the CUDA driver and never reads
 // a command. It serves all clients of the region in one loop, so it never waits for a single client or worker.
 //
-//   loop.h           what the bridge waits for                  desks.h          all that serves clients, in order:
+//   loop.h           what the bridge waits for (patience.h)     desks.h          all that serves clients, in order:
 //   startup.h        what is open before the first client       clients.h        clients by slot (client.h, books.h)
 //   launcher.h       how a worker starts (spawn.h)              acceptor.h       a client gets a worker
 //   worker_process.h a worker's life                            requests.h       what workers ask
 //   pool.h           workers without a client                   heap_desk.h, limits_desk.h, list_desk.h, pause_desk.h
+//   resuming.h       an earlier bridge's clients go on
 #pragma once
 #include <chrono>
 #include <optional>
@@ -45,19 +46,12 @@ class Bridge {
     void listen();
     void serve();
     std::chrono::milliseconds patience() const;
-    std::chrono::milliseconds patience_with_guest() const;
-    void beat();                // tells the clients, systemd and the keeper that the bridge lives
-    void hear(Client& client);  // from now on its worker's requests, and its end
-    void hear_end(Client& client);
-    void restore();
-    std::unique_ptr<WorkerProcess> take_worker(std::uint32_t slot, const KeptClient& its);
-    Failure wake();
-    Failure await_go();
+    void beat();  // tells the clients, systemd and the keeper that the bridge lives
+    bool resume();
     void look_at(Client& client);
     bool is_worker(const Visitor& visitor) const;
     void shut_down();
     void leave_asleep();
-    void end_workers();
 
     Loop loop_;  // constructed before everything that uses it
     Ground ground_;

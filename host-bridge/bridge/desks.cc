@@ -2,8 +2,13 @@
 #include "host-bridge/bridge/desks.h"
 
 #include <fcntl.h>
+#include <poll.h>
 
+#include <utility>
+
+#include "base/field.h"
 #include "host-bridge/bridge/describing.h"
+#include "host-bridge/bridge/patience.h"
 
 namespace barcuda {
 
@@ -36,6 +41,15 @@ CardsDesk::Terms terms_of(const BridgeOptions& options) {
     terms.rules.wait = options.wait * residency::second;
     terms.reserve = options.card_reserve;
     return terms;
+}
+
+constexpr const char* cannot_listen = "the bridge cannot listen to the worker";
+
+// Returns when the process has ended, or after a moment: a process under a debugger has ended for its descriptor, but
+// not for us.
+void await_end(const WorkerProcess& worker) {
+    pollfd end{worker.end(), POLLIN, 0};
+    if (poll(&end, 1, static_cast<int>(patience::look_every.count())) > 0 && !worker.has_gone()) poll(nullptr, 0, 1);
 }
 
 }  // namespace
@@ -100,14 +114,63 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
                {[this](Client& client, bool check, auto& ends) { return carrier.order(client, check, ends); },
                 [this](const Client& client, SuspendRow& row) { carrier.look(client, row); },
                 [this](Client& client) { carrier.withdraw(client); }},
-               what_it_gives(ground), [this](Client& client) {
-                   if (!requests.hear(client)) client.end_worker("the bridge cannot listen to the worker");
-               }) {}
+               what_it_gives(ground), [this](Client& client) { hear_requests(client); }),
+      loop_(loop) {}
 
 void Desks::look_at(Client& client) {
     limits.bound(client);
     limits.look_at_turns(client);
     requests.look_at_mapper(client);
+}
+
+void Desks::hear(Client& client) {
+    clients.roster()(client.slot(), client.worker->pid());
+    hear_end(client);
+    hear_requests(client);
+}
+
+void Desks::hear_requests(Client& client) {
+    if (!requests.hear(client)) client.end_worker(cannot_listen);
+}
+
+void Desks::hear_end(Client& client) {
+    if (!client.worker->hear_end(loop_, [this, &client] { clients.worker_ended(client); }))
+        client.end_worker(cannot_listen);
+}
+
+Control::Answers Desks::answers(std::function<bool(const Visitor&)> is_worker) {
+    // Whether a change has to wait, because the VM is being written to a disk; says so.
+    const auto frozen = [this](bool changes, auto& reply) {
+        if (!changes || !suspends.frozen()) return false;
+        put(reply.error, "the VM is being suspended: wait until that has ended");
+        return true;
+    };
+    return {[this, frozen](const auto& request, auto& reply, const ucred& by) {
+                if (frozen(request.whose != LimitRequest::nobodys, reply)) return;
+                limits.serve(request, reply, by);
+                cards.change();
+            },
+            [this](const auto& request, auto& reply, const ucred&) { list.serve(request, reply); },
+            [this, frozen](const auto& request, auto& reply, const ucred& by) {
+                if (!frozen(request.what != PauseRequest::look, reply)) pauses.serve(request, reply, by);
+            },
+            [this](const auto& request, auto& reply, const ucred& by) { upgrades.serve(request, reply, by); },
+            [this](const auto& request, auto& reply, const ucred& by) { return suspends.serve(request, reply, by); },
+            std::move(is_worker)};
+}
+
+bool Desks::is_busy() const {
+    return pauses.is_busy() || suspends.is_busy() || acceptor.some_wait() || pool.is_leaving() || clients.one_leaves();
+}
+
+void Desks::end_workers(const std::function<void()>& beat) {
+    clients.each([](const Client& client) {
+        if (client.worker) client.worker->dismiss();
+    });
+    pool.end();
+    clients.each([&beat](const Client& client) {  // a profiler may take long to write its results
+        for (; client.worker && !client.worker->release(); beat()) await_end(*client.worker);
+    });
 }
 
 bool Desks::has_worker(pid_t process) const {

@@ -4,6 +4,7 @@
 // function.)
 #pragma once
 #include <chrono>
+#include <functional>
 
 #include "host-bridge/between/shared.h"
 #include "host-bridge/bridge/acceptor.h"
@@ -11,6 +12,7 @@
 #include "host-bridge/bridge/cards_desk.h"
 #include "host-bridge/bridge/carrier.h"
 #include "host-bridge/bridge/clients.h"
+#include "host-bridge/bridge/control.h"
 #include "host-bridge/bridge/grants.h"
 #include "host-bridge/bridge/heap_desk.h"
 #include "host-bridge/bridge/idle_contexts.h"
@@ -36,6 +38,17 @@ struct Desks {
 
     // Called in each turn of the loop for each client: handles its requests, and the state of its worker.
     void look_at(Client& client);
+    // From now on listens to the requests of that client's worker, and for its end. A worker that cannot be listened to
+    // ends.
+    void hear(Client& client);
+    void hear_requests(Client& client);
+    void hear_end(Client& client);
+    // What they answer to tools. A worker is no tool.
+    Control::Answers answers(std::function<bool(const Visitor&)> is_worker);
+    // Some part waits for a worker or a tool, and must be called often.
+    bool is_busy() const;
+    // Ends all workers, and waits for them. No client is told. `beat`: called meanwhile.
+    void end_workers(const std::function<void()>& beat);
     // Whether that process is a worker of this bridge: waiting, serving or ending.
     bool has_worker(pid_t process) const;
 
@@ -58,6 +71,9 @@ struct Desks {
     Requests requests;
     Carrier carrier;
     SuspendDesk suspends;
+
+  private:
+    Loop& loop_;
 };
 
 }  // namespace barcuda

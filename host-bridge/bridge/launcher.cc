@@ -2,13 +2,16 @@
 #include "host-bridge/bridge/launcher.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -55,6 +58,15 @@ WorkerProcess::Facts Launcher::facts(std::vector<int> devices) {
 
 std::unique_ptr<WorkerProcess> Launcher::adopt(pid_t pid, std::uint64_t start, std::string called) {
     return WorkerProcess::adopt(pid, start, std::move(called), facts({}));
+}
+
+std::unique_ptr<WorkerProcess> Launcher::for_client(std::uint32_t slot, const KeptClient& its, bool anew) {
+    const auto called = [slot](pid_t worker) { return fmt::format("channel {}: worker {}", slot, worker); };
+    if (!anew) return adopt(its.worker, its.worker_start, called(its.worker));
+    auto worker =
+        start_bare({its.devices, its.devices + std::min<std::size_t>(its.device_count, std::size(its.devices))});
+    if (worker) worker->assign(called(worker->pid()));
+    return worker;
 }
 
 // What a wrapper runs must be a name that is still this program in the wrapper's own processes.

@@ -11,6 +11,7 @@
 
 #include "host-bridge/between/probe.h"
 #include "host-bridge/between/turns.h"
+#include "host-bridge/bridge/books.h"
 #include "host-bridge/bridge/doorbell.h"
 #include "host-bridge/bridge/options.h"
 #include "host-bridge/bridge/worker_process.h"
@@ -34,6 +35,9 @@ class Launcher {
     // One that goes on with a client, and so reserves no memory of the region for it.
     std::unique_ptr<WorkerProcess> start_bare(const std::vector<int>& devices);
 
+    // The worker with which a client of an earlier bridge goes on: the one that it has, or a new one (`anew`), if the
+    // client was on a disk. Null: there is none, or none can be started.
+    std::unique_ptr<WorkerProcess> for_client(std::uint32_t slot, const KeptClient& its, bool anew);
     // One of an earlier bridge's (WorkerProcess::adopt).
     std::unique_ptr<WorkerProcess> adopt(pid_t pid, std::uint64_t start, std::string called);
 
