@@ -133,7 +133,7 @@ $(B)/soft-gpu/%.o: cxxflags += -ffp-contract=off -fno-math-errno -fno-trapping-m
 $(B)/soft-gpu/compiler/%.o: cppflags += -isystem $(shell $(LLVM_CONFIG) --includedir)
 $(B)/soft-gpu/compiler/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
 # What reads a command line does little work, and so does a subcommand.
-$(B)/host-bridge/main.o $(B)/base/cli/%.o $(B)/host-bridge/cli/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
+$(B)/host-bridge/main.o $(B)/host-bridge/bridge/command_line.o $(B)/base/cli/%.o $(B)/host-bridge/cli/%.o: optimize = $(if $(SANITIZE),-O0,-O1)
 # The same is true of tests.
 $(B)/tests/unit%.o: optimize := -O0
 $(B)/tests/unit%.o: debug := $(unit_debug)

@@ -7,7 +7,7 @@ room_of = $(notdir $(patsubst %/,%,$(dir $(filter %/$(1).cc,$(unit_files)))))
 in_room = $(filter $(1),$(call room_of,$(2)))
 archives_of = $(if $(call in_room,heap,$(1)),guest-heap shm-device base,$(if $(call in_room,cli,$(1)),base-cli base,$(if $(call in_room,soft-gpu,$(1)),soft-driver soft-engine,$(if \
     $(call in_room,runtime,$(1)),guest-runtime soft-driver soft-engine,$(if \
-    $(call in_room,guest,$(1)),guest-driver guest-client guest-heap) $(if $(call in_room,kubernetes,$(1)),host-shares host-watch) $(if $(call in_room,worker,$(1)),generator) $(host) soft-engine shm-device base))))
+    $(call in_room,guest,$(1)),guest-driver guest-client guest-heap) $(if $(call in_room,kubernetes,$(1)),host-shares host-watch) $(if $(call in_room,worker,$(1)),generator) $(host) soft-engine base-cli shm-device base))))
 generated_of = $(strip $(if $(call in_room,guest runtime,$(1)),$(B)/unsupported.o) $(if $(call in_room,runtime,$(1)),$(B)/runtime_shapes.o))
 UNIT ?= %
 fast_link := $(if $(shell command -v ld.lld),-fuse-ld=lld)  # a quarter of the time of the usual one
