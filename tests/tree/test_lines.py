@@ -10,7 +10,7 @@ from tree.statements import Source
 
 TOP = Path(__file__).resolve().parents[2]
 FOLDERS = {}
-for file in sorted(file for top in ("base", "guest-allocator", "guest-uio", "host-bridge", "shm-device", "soft-gpu", "tests")
+for file in sorted(file for top in ("base", "guest-allocator", "guest-uio", "guest-windows", "host-bridge", "shm-device", "soft-gpu", "tests")
                    for kind in ("cc", "h") for file in (TOP / top).rglob(f"*.{kind}")):
     FOLDERS.setdefault(str(file.parent.relative_to(TOP)), []).append(file)
 

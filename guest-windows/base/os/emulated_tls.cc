@@ -43,8 +43,8 @@ constinit std::size_t numbers = 0;
 
 void release(void* p);
 
-// The slot answers; the key, at a thread's end, releases. A process has few slots that lie in the block itself, and ours
-// is among the first that are taken: a DLL that came so late would not start.
+// The slot answers; the key, at a thread's end, releases. A process has few slots that lie in the block itself, and
+// ours is among the first that are taken: a DLL that came so late would not start.
 constinit std::atomic<DWORD> slot{0};  // of the variables, plus 1; 0: none yet
 constinit pthread_key_t key{};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ivshmem.h: the memory of an ivshmem device by virtio-win's driver. Nothing of it has been run: it is written after the
-// driver's public source (kvm-guest-drivers-windows), its header for programs and its answers to requests.
+// ivshmem.h: the memory of an ivshmem device by virtio-win's driver. Nothing of it has been run: it is written after
+// the driver's public source (kvm-guest-drivers-windows), its header for programs and its answers to requests.
 #pragma once
 #include <cstdint>
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // absent.cc: what the heap has not on Windows. It gives pinned memory; the program's malloc is the program's own. No
-// process forks, and memory outside the region is registered as it is, and staged.
+// process forks.
 #include "guest-allocator/heap/extents.h"
 #include "guest-allocator/heap/fork.h"
 #include "guest-allocator/heap/malloc.h"
 #include "guest-allocator/heap/mappings.h"
-#include "guest-allocator/heap/registered/loans.h"
 #include "guest-allocator/heap/small.h"
 
 namespace barcuda::heap {
@@ -31,10 +30,5 @@ void tell_of_no_forks() noexcept {}
 std::atomic<bool> ever_marked{false};
 bool find_mark(const void*, std::size_t, unsigned) noexcept { return false; }
 bool unmark(std::byte*, std::size_t) noexcept { return true; }
-
-std::byte* lend(std::byte*, std::size_t) noexcept { return nullptr; }
-void restore(std::byte*, std::size_t) noexcept {}
-void forget_loans() noexcept {}
-bool lent(const void*) noexcept { return false; }
 
 }  // namespace barcuda::heap

@@ -29,8 +29,8 @@ bool ViewDoor::gone(const barcuda_slot* slots, std::uint32_t holder) const {
     return WholeDoor::gone(slots, holder);
 }
 
-// Wine takes locks in the file itself, where the bridge sees them, though it does not see the process: the slot's second
-// lock says that the client lives.
+// Wine takes locks in the file itself, where the bridge sees them, though it does not see the process: the slot's
+// second lock says that the client lives.
 Error ViewDoor::open_channel(const Tables& tables, Channel& channel) {
     if (Error e = WholeDoor::open_channel(tables, channel)) return e;
     const std::uint64_t slot = slot_offset(channel.index);

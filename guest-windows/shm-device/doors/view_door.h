@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// view_door.h: a region as Windows gives it: all of it, where the system has put it (base/os/view.h). The bridge runs on
-// another kernel, as far as this process can see.
+// view_door.h: a region as Windows gives it: all of it, where the system has put it (base/os/view.h). The bridge runs
+// on another kernel, as far as this process can see.
 #pragma once
 #include "shm-device/doors/whole_door.h"
 
