@@ -81,7 +81,7 @@ struct client {
 	struct region *region;
 	struct kref ref;	/* its mappings and its snapshots */
 	const struct file *file; /* who it is to mmap; only while mappings > 0 */
-	struct mm_struct *mm;	/* likewise */
+	struct mm_struct *mm;	/* its process's; also only then */
 	u32 slot;
 	u32 mappings;		/* VMAs of channel and extents; region->lock */
 

@@ -8,9 +8,9 @@
  * reaches its own channel and extents and nothing else. mmap()'s offset, in
  * pages, says which part:
  *
- *   0  header    [0, header_bytes), read-only for ever. EACCES if writable.
+ *   0  header    [0, header_bytes), read-only. EACCES if writable.
  *   1  channel   A free channel, BARCUDA_CHANNEL_SIZE bytes, as the host
- *                left it: zero but for status.channel, its index. Raises the
+ *                left it: zero except status.channel, its index. Raises the
  *                slot's `opened`. One an open file: EBUSY. None free: EAGAIN
  *                while the host still reclaims one, else ENOSPC. A forked
  *                child does not have it.

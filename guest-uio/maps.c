@@ -112,7 +112,7 @@ static void set_flags(struct request *q, bool paged)
 /*
  * What is asked for is mapped in two steps. map_...() looks at the request
  * alone. ..._mapped() keeps the books, once nothing else can fail; at `data`
- * is the region, or what the mapping shall know itself by.
+ * is the region, or the mapping's own key.
  */
 
 /* ---- map 0: the header (and map 3: the region) ---- */

@@ -40,7 +40,7 @@ struct node {
 /*
  * A page's address space answers two questions of the kernel: what to do when
  * it is dirtied (nothing) and what names it in a shared futex (with index).
- * The anonymous inode lives for ever and knows both.
+ * The anonymous inode lives forever and knows both.
  */
 static const struct file_operations pages_fops = { .owner = THIS_MODULE };
 

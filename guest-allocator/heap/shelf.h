@@ -30,7 +30,7 @@ class Shelves {
 
     // The others are called with the pool's lock held.
 
-    // Puts the block there all the same. Returns what has to make room, perhaps the block itself.
+    // Replaces the slot's block. Returns the evicted one, or `block` if the slot is closed.
     Resting replace(Resting block) noexcept {
         auto& slot = slot_for(block.pages);
         for (;;) {

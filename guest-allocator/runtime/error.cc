@@ -27,8 +27,8 @@ struct ErrorText {
     const char* name;
     const char* text;
 };
-// The runtime's errors have the driver's numbers, where the driver has them too, and mostly its words. To throw here is
-// not to compile.
+// The runtime's errors have the driver's numbers, where the driver has them too, and mostly its words. In a
+// constant expression, `throw` is a compile error.
 constexpr const char* drivers_text(cudaError_t error) {
     for (const ResultText& result : result_texts)
         if (static_cast<int>(result.code) == static_cast<int>(error)) return result.text;

@@ -95,9 +95,9 @@ struct Withdraw {
     Shared::Handle token;
     using Reply = Nothing;
 };
-// The worker has changed its places in the sheet (CardPlace) so that the bridge must look now: it has a wish, it has
-// obeyed an order, or it has given memory up that others lack. CUDA_ERROR_NOT_SUPPORTED: this bridge shares no cards,
-// and the worker goes on without promises.
+// The worker has changed its places in the sheet (CardPlace) so that the bridge must look now: it asks for memory, it
+// has obeyed an order, or it has given memory up that others lack. CUDA_ERROR_NOT_SUPPORTED: this bridge shares no
+// cards, and the worker goes on without promises.
 struct Look {
     using Reply = Nothing;
 };
@@ -178,7 +178,7 @@ struct Orders {
 //
 //     on_card <= holds <= promised
 //
-// Only the worker moves `holds`: up, when the bridge has granted a wish; and down, when it has given memory up. The
+// Only the worker moves `holds`: up, when the bridge has granted a request; and down, when it has given memory up. The
 // bridge raises `promised` before it grants, and lowers it only to a `holds` that it has read, and not while a grant is
 // unused. (It is unused until `needs` is 0 or `wish` is another number. The worker stores `holds` before that, so the
 // bridge reads `needs` and `wish` first.) The worker reads no promise but an unused one. So a promise that falls cannot
@@ -189,9 +189,9 @@ struct CardPlace {
     std::uint64_t promised = 0;
     // An order: `holds` must become this at most. It says what is left, so it may be repeated. The bridge rings the
     // client's bell, again while the order is not obeyed. The worker obeys as soon as the GPU has done all of the
-    // client's work, as far as memory may leave (fixed) and the store has room. It is lifted before a wish is granted.
+    // client's work, as far as memory may leave (fixed) and the store has room. Lifted before a request is granted.
     std::uint64_t keep = unlimited;
-    std::uint32_t granted = 0, refused = 0;  // numbers of the last wishes that were. Stored behind the rest
+    std::uint32_t granted = 0, refused = 0;  // numbers of the last requests that were. Stored behind the rest
     std::uint32_t pressed = 0;               // others lack memory: what is held and not used is given back at once
     std::uint32_t store_pressed = 0;         // others lack room in the store: files that nothing is in are given back
     std::uint64_t may_have = 0;              // of this card, on it or out, for cuMemGetInfo; 0: not known
@@ -199,7 +199,7 @@ struct CardPlace {
     std::uint64_t holds = 0;
     std::uint64_t on_card = 0, out = 0;  // out: in the store
     std::uint64_t fixed = 0;             // of on_card: cannot leave (another process may have it)
-    // A wish: `holds` should become this. All that is out is included, and what a new allocation takes. `wish` is
+    // A request: `holds` should become this. All that is out is included, and what a new allocation takes. `wish` is
     // stored last. It stands until it is granted or refused, or until `needs` is 0: withdrawn.
     std::uint64_t needs = 0;
     std::uint32_t wish = 0;

@@ -77,7 +77,7 @@ class CardsDesk {
     void forget(std::uint32_t slot);  // its worker has ended
     void change();                    // what an operator says of clients
 
-    // In each turn of the loop: what has become of wishes, orders and files.
+    // In each turn of the loop: what has become of requests, orders and files.
     void look();
     // What this bridge's clients may have of a card together.
     std::uint64_t most() const { return residents_ ? residents_->most(0) : 0; }  // 0: nothing is known

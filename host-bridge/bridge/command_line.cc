@@ -53,7 +53,7 @@ CLI::Option* add_size(CLI::App& app, const char* name, std::uint64_t& bytes, con
     return app.add_option(name, bytes, help)->type_name("SIZE")->transform(a_size())->transform(not_negative);
 }
 
-// The region: its file, and who may use it.
+// The region: its file, and which users may use it.
 void add_region(CLI::App& app, CommandLine& line) {
     BridgeOptions& options = line.options;
     app.add_option("--region", options.region, "the shared file")->envname("BARCUDA_REGION")->capture_default_str();
@@ -231,7 +231,7 @@ void add_cards(CLI::App& app, CommandLine& line) {
         ->capture_default_str();
 }
 
-// What is outside of the bridge: the VM, whoever reads metrics, and who has started it.
+// What is outside of the bridge: the VM, readers of metrics, and the process that has started it.
 void add_outside(CLI::App& app, CommandLine& line) {
     BridgeOptions& options = line.options;
     app.add_option("--doorbell", options.doorbell,

@@ -24,7 +24,7 @@ class Exporting {
   public:
     using Clock = std::chrono::steady_clock;
     ~Exporting();
-    // Takes the address, if one is wished for.
+    // Takes the address, if the options have one.
     Failure open(const MetricsOptions& options, const std::string& region, const Kept& kept);
     void look(Clock::time_point now = Clock::now());
     pid_t pid() const { return pid_; }  // of the exporter; -1: none

@@ -51,7 +51,7 @@ class Grants {
               const HasTime& has_time = always);
     // The answer is recorded: the channel owns the run even if this bridge ends now.
     void confirm(Run granted);
-    // A run that a worker prepares while it waits for a client: nobody's, until it is handed to a channel or released.
+    // A run that a worker prepares while it waits for a client. Owned by no channel until handed over or released.
     Run reserve(std::uint64_t bytes, const HasTime& has_time = always);
     void hand_over(Run reserved, std::uint32_t channel);
     // The channel's worker is about to map the run, or has mapped it. False: not all of it is this channel's.

@@ -84,7 +84,7 @@ void Kept::ready() const {
 void Kept::done() const {
     if (link_) ask(keeping::request(Form::done));
 }
-// A keeper that stands still does not stop its bridge.
+// A hung keeper must not block the bridge.
 void Kept::alive() const {
     const keeping::Request alive = keeping::request(Form::alive);
     if (link_) send(link_.fd(), &alive, sizeof alive, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -25,8 +25,8 @@ std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0
 
 }  // namespace
 
-// A worker's words, each read once. The wish comes first: what it says was stored before it. `holds` comes behind
-// `needs`: what a grant was used for was stored before the wish was put down.
+// A worker's words, each read once. The number of the request (`wish`) comes first: what the request says was
+// stored before it. `holds` comes behind `needs`: what a grant was used for was stored before `needs` became 0.
 struct Residents::Seen {
     std::uint32_t wish;
     Bytes needs;
@@ -69,7 +69,7 @@ struct Residents::One {
     Bytes moved = 0;      // both ways, when the speed was last measured,
     Time moving = 0;      // and the time that it had taken
     Bytes speed = 0;
-    std::uint32_t asked = 0;  // number of the wish that waits; 0: none
+    std::uint32_t asked = 0;  // number of the request that waits; 0: none
     Time asked_since = 0, asked_last = 0, rung = 0;
     Bytes lacks = 0;
     Totals counts{};
@@ -252,7 +252,7 @@ void Residents::look(One& one, Time now, bool called, std::vector<News>& news) {
         return;
     }
     const bool lacked_row = one.lacks_row;
-    if (!ready(one)) {  // the book is locked or full: its wishes wait, and their time runs
+    if (!ready(one)) {  // the book is locked or full: its requests wait, and their time runs
         if (one.lacks_row && !lacked_row) news.push_back({News::lacks_row, one.slot, seen.needs, 0});
         answer(one, seen, now, called, news);
         return;
@@ -318,7 +318,7 @@ void Residents::answer(One& one, const Seen& seen, Time now, bool called, std::v
     if (!fresh && !called && now < one.asked_last + look_every && (!one.claim || now < one.claim->look())) return;
     one.asked_last = now;
     const Bytes more = minus(seen.needs, one.record.promised);
-    // What it had: for that there is room in the store. (Wishes are for whole pieces.)
+    // What it had: for that there is room in the store. (Requests are for whole pieces.)
     const Bytes had = std::min(seen.out, facts_.room(one.slot));
     const bool patient = seen.returns && had != 0 && minus(more, had) < policy_.rules().piece;
     auto answer = Claim::Answer::granted;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // residents.h: what the clients of this bridge have of shared cards, by slot and card. It stands between the places in
 // workers' sheets (CardPlace; the worker's half: worker/memory/residence.h) and the book that bridges share (cards.h):
-// a worker's wish becomes a question to the policy, and the policy's order becomes a word in the place.
+// a worker's request becomes a question to the policy, and the policy's order becomes a word in the place.
 //
 // A worker may write anything into its place. So each word is read once and clipped, a promise grows by the policy's
 // decision alone, and what the worker says of its memory only takes promises away from its own client. It is not
@@ -9,7 +9,7 @@
 //
 // What a client is promised is written down for a bridge that comes later: a lower promise before the book has it, a
 // higher one after that, and an answer before the worker is told. So the later bridge never claims more than the book
-// had, and answers each wish once.
+// had, and answers each request once.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -29,7 +29,7 @@ namespace barcuda {
 
 struct KeptResident {                        // of a slot's client, at one card
     std::uint32_t known = 0;                 // 0: there is none
-    std::uint32_t granted = 0, refused = 0;  // numbers of the last wishes that were
+    std::uint32_t granted = 0, refused = 0;  // numbers of the last requests that were
     std::uint32_t unused = 0;
     std::uint64_t promised = 0, out = 0;
 };
@@ -79,7 +79,7 @@ class Residents {
         Bytes bytes;  // that it lacks, except for `wake`
         Time waited;
     };
-    // Follows all places, and answers wishes. `wake`: the worker of that slot has something to read.
+    // Follows all places, and answers requests. `wake`: the worker of that slot has something to read.
     std::vector<News> look(Time now);
     // The client that has been idle for longest, and at least for `idle`, at a card for whose memory another one has
     // waited for some time. `may`: the clients that are meant.

@@ -110,8 +110,8 @@ void Rooms::run() {
     }
 }
 
-// For each file that is made one is emptied: it counts no more in the store, and has its pages still. What clients wait
-// for, by turns, comes before what is kept ready.
+// Empties one released file per new one: it no longer counts, but still has pages. What clients wait for, by turns,
+// comes before what is kept ready.
 bool Rooms::work() {
     bool some = false;
     for (auto& end : ends_)
@@ -142,7 +142,7 @@ bool Rooms::do_job(Job& job) {
         if (job.file >= 0) empty(job.file);
         job.state = Job::none;
     }
-    const std::uint64_t once = 1;  // a full counter has been told already
+    const std::uint64_t once = 1;  // EAGAIN: the reader is already notified.
     return !done_ || write(done_.fd(), &once, sizeof once) == sizeof once || errno == EAGAIN;
 }
 

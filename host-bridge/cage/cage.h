@@ -77,7 +77,7 @@ class Groups;  // cgroup.h
 
 struct Plan {
     Order order;
-    std::string error;                             // the wish cannot be fulfilled
+    std::string error;                             // why the workers cannot have this cage
     std::array<std::string, measures> why;         // why a measure is off
     std::array<bool, measures> switched{};         // ... because the operator switched it off
     std::array<bool, measures> named{};            // the operator asked for this one: it must be available
@@ -91,7 +91,7 @@ struct Plan {
 Failure check_names(const std::string& names);
 // Checks a list of system calls, and writes it into `order`.
 Failure allow_calls(const std::string& names, Order& order);
-// The plan for a wish, before anything is tried.
+// The plan for what the operator asks for, before anything is tried.
 Plan decide(const Wish& wish);
 // The same, without the measures that are not available here: each one is tried in a child process, where it does no
 // harm. `library`: the driver. `region`: the region that the workers will serve; -1: no particular one. `meanwhile`

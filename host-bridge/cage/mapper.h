@@ -57,7 +57,7 @@ using MayMap = std::function<bool(std::uint64_t offset, std::uint64_t bytes)>;
 bool judge(int listener, std::uint64_t base, const MayMap& may);
 
 // What the bridge knows of one worker's mapper. The worker reports it in its first message, before anything of a client
-// has reached the worker. A later report comes from an attacker who has taken the worker over.
+// reaches the worker. A later report comes from an attacker in control of the worker.
 class Listener {
   public:
     using Time = std::chrono::steady_clock::time_point;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // hand_over.cc: `barcuda hand-over`: a guest that runs goes from one QEMU to another one of this machine, for instance
 // of a newer version. Region, bridge and workers stay what they are: QEMU's stream has nothing of them, and the clients
-// notice no more than that their guest stands still for a moment.
+// notice no more than that their guest is stopped for a moment.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>

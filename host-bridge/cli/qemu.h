@@ -36,10 +36,10 @@ class Qemu {
     // ---- to save it
     // Whether this machine maps that region, and what else QEMU would leave out. Changes nothing.
     Failure check(const std::string& region);
-    // The guest stands still from now on.
+    // The guest is stopped from now on.
     Failure stop();
     const std::string& state() const { return state_; }  // before that: running or paused
-    // The guest runs until QEMU has written nearly all of it, and then stands still.
+    // The guest runs until QEMU has written nearly all of it, and is then stopped.
     Failure stop_late();
     // QEMU writes the machine, as the QEMU that reads it must have it (suspended/vm_stream.h).
     using Sink = std::function<Failure(std::span<const std::byte>)>;
@@ -52,7 +52,7 @@ class Qemu {
     // ---- to wake it
     // QEMU, which was started with `-incoming defer`, begins to read the machine.
     Failure load(const File& from);
-    // After that: whether all was read. The guest stands still.
+    // After that: whether all was read. The guest is stopped.
     Failure loaded();
     // `state`: which the guest is to have.
     Failure run(const std::string& state);

@@ -100,7 +100,7 @@ class Suspension {
     }
 
   private:
-    // A signal ends this command as any failure does: it leaves no guest that stands still.
+    // A signal ends this command as any failure does: it leaves no guest stopped.
     Failure find_qemu() {
         if (command_.qmp.empty() && command_.domain.empty()) return {};
         parts::catch_signals();

@@ -101,8 +101,8 @@ std::string cut(const std::string& text, std::size_t most) {
     return text.size() <= most ? text : text.substr(0, most - 1) + '+';
 }
 
-// Of device memory that comes and goes (--cards): what is outside of the GPU now; so far, what has moved, both ways,
-// and how often the client has waited for memory.
+// Of device memory that moves out and back (--cards): what is outside of the GPU now; so far, what has moved, both
+// ways, and how often the client has waited for memory.
 std::vector<std::string> words_of(const SharedMemory& shared) {
     const auto or_none = [](std::uint64_t number, const std::string& text) { return number ? text : "-"; };
     const std::uint64_t moved = shared.moved_out + shared.moved_back;

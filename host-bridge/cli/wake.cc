@@ -49,7 +49,7 @@ struct Guest {
     File file{};
 };
 
-// The domain that libvirt has started in vain ends; somebody else's QEMU is theirs.
+// The domain that libvirt has started in vain ends. A QEMU that another program has started stays.
 Failure give_up(const Guest& guest, Qemu& qemu, const Failure& why) {
     if (guest.socket.empty()) qemu.quit();
     return why;

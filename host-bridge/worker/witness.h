@@ -91,7 +91,7 @@ class Witness {
 
     // ---- the command (execute_row.h)
     void begin(Op op) {
-        // What is made in a part of a context is the whole one's, but for streams.
+        // Objects made in a green context belong to the full context, except streams.
         const Contexts& contexts = session_.contexts();
         const CUcontext current = op == Op::cuStreamCreateWithPriority ? contexts.current() : contexts.owner();
         births_.begin(op, births_.on() && session_.handles().has(current) ? session_.handles().name(current) : 0);

@@ -43,7 +43,7 @@ class Tracer {
   protected:
     ~Tracer() = default;
 };
-extern std::atomic<Tracer*> tracer;  // set once, for ever
+extern std::atomic<Tracer*> tracer;  // set once, and never changed
 
 inline std::uint64_t now() {
     timespec t{};

@@ -9,7 +9,8 @@ TOP = Path(__file__).resolve().parents[2]
 CODE = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'|//[^\n]*(?:\n\s*//[^\n]*)*|/\*.*?\*/", re.S)
 WORDS = dict(line.split("->", 1) for line in (TOP / "tests/tree/words.txt").read_text().splitlines() if "->" in line)
 WRONG = re.compile(r"\b(" + "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in sorted(WORDS, key=len, reverse=True)) + r")\b(?!'?\w)", re.I)
-FOLDERS = ("base", "shm-device", "guest-allocator")  # a folder joins when its comments have been rewritten: the list is meant to grow
+# A folder joins when its comments have been rewritten: the list is meant to grow.
+FOLDERS = ("base", "shm-device", "guest-allocator", "guest-uio", "guest-windows", "host-bridge", "soft-gpu")
 
 
 def comments(text):

@@ -23,7 +23,7 @@
 namespace barcuda::os {
 namespace {
 
-// As the compiler writes it, but for the number, which begins as 0.
+// As the compiler writes it, except the number, which begins as 0.
 struct Variable {
     std::size_t bytes, alignment;
     std::atomic<std::size_t> number;

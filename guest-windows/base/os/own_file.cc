@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// own_file.cc: a folder of Windows says who may write to it; none is open to every user.
+// own_file.cc: a folder of Windows says which users may write to it; none is open to every user.
 #include "base/os/own_file.h"
 
 #include <io.h>

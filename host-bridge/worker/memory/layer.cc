@@ -96,7 +96,7 @@ class Memory {
         CUcontext context = nullptr;
         const auto device = static_cast<std::size_t>(here(context));
         if (r != CUDA_SUCCESS || !free || !total || device >= cards_.size()) return r;
-        // What others have there, and would give.
+        // Memory of other clients that they would release.
         const Promise& card = cards_[device];
         const std::uint64_t has = card.on_card() + card.out(),
                             may_have = std::min<std::uint64_t>(card.may_have(), *total);

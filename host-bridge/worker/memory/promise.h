@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // promise.h: a client's part of one card, as its bridge has promised it: the worker's half of a place in the sheet
-// (between/link.h, CardPlace). It counts what blocks have there, wishes for more, and gives back.
+// (between/link.h, CardPlace). It counts what blocks have there, asks for more, and gives back.
 //
 // Not thread-safe: the layer has a lock.
 #pragma once
@@ -19,7 +19,7 @@ struct SheetWords {  // a model checker puts its own in this place
 
 template <class Words> class BasicPromise {
   public:
-    // Wishes are for multiples of this, so that small allocations seldom ask.
+    // Requests are for multiples of this, so that small allocations seldom ask.
     static constexpr std::uint64_t unit = 64 << 20;
 
     explicit BasicPromise(CardPlace& place) : place_(place) {}
@@ -39,8 +39,8 @@ template <class Words> class BasicPromise {
     std::uint64_t holds() const { return holds_; }
     std::uint64_t may_have() const { return Words::load(place_.may_have); }
 
-    // ---- wishes
-    // For all that the client has, and `more` bytes; replaces an earlier one. False: the same wish stands already.
+    // ---- requests for more
+    // For all that the client has, and `more` bytes; replaces an earlier one. False: the same request stands already.
     bool wish(std::uint64_t more) {
         const std::uint64_t exact = on_card_ + out_ + more;
         std::uint64_t needs = (exact + unit - 1) / unit * unit;
@@ -59,7 +59,7 @@ template <class Words> class BasicPromise {
     }
     bool wishes() const { return needs_ != 0; }
     enum class Answer : std::uint8_t { waits, granted, refused };
-    // Of the wish that stands. It stands no longer when it was answered.
+    // Of the request that stands. It stands no longer when it was answered.
     Answer answer() {
         if (Words::load(place_.granted) == wish_) {
             // A bridge promises what it grants. If it does not, nothing has changed.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // promised_pieces.h: pieces (pieces.h) within what the bridge has promised of each card. What lacks a promise is not
-// created, and is noted: the caller may wish for it.
+// created, and is noted: the caller may ask for it.
 #pragma once
 #include <map>
 #include <span>
@@ -17,7 +17,7 @@ class PromisedPieces : public Pieces {
     PromisedPieces(Pieces& below, std::span<Promise> cards) : below_(below), cards_(cards) {}
 
     // Notes what is lacking if not. (If it fails nevertheless, the driver lacks memory that was promised: a stranger
-    // has it, and no wish would help.)
+    // has it, and no request would help.)
     bool has_room(int device, std::uint64_t bytes) {
         Promise* const card = card_of(device);
         const bool fits = !card || card->fits(bytes);

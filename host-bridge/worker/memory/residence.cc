@@ -171,7 +171,7 @@ void Residence::end_tries() {
     if (some) memory_.look();
 }
 
-// Reads answers, and wishes for what is lacking.
+// Reads answers, and asks for what is lacking.
 Residence::Asked Residence::ask() {
     Asked asked;
     for (std::size_t i = 0; i < cards_.size(); ++i) {
@@ -254,7 +254,7 @@ bool Residence::come_back() {
     }
     become(State::waiting);
     next_return_ = Os::now() + until_there_is_room;
-    if (++vain_returns_ % most_vain_returns == 0)  // wishes again: the bridge knows by now what others have taken
+    if (++vain_returns_ % most_vain_returns == 0)  // asks again: the bridge knows by now what others have taken
         for (Promise& card : cards_) card.shrink(card.on_card());
     return false;
 }

@@ -7,8 +7,8 @@
 //   leaving    an order stands: no command is taken, until the GPU has done all work
 //   outside    some memory is in the store, and there is no command
 //   waiting    there is a command, and the client lacks memory for it: what is outside, or what the command allocates.
-//              The bridge knows of the wish
-//   returning  the wish was granted, and the memory is on its way back
+//              The bridge has been asked for it
+//   returning  the request was granted, and the memory is on its way back
 //   away       the client is paused, and the driver has moved all of it from the cards (worker/hold.h): it holds
 //              nothing
 //   lost       the GPU does not take it back, by an error that is no lack of room: no command can run any more

@@ -190,7 +190,7 @@ class Handles {
         all.free = free_;
         return all;
     }
-    // In the place of all that there is. False, and nothing is there: no session ever had this state.
+    // Replaces all entries. False, and the table is empty: the state is invalid.
     bool restore(const State& state) {
         *this = Handles();
         given_.resize(state.turns.size());

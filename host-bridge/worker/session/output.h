@@ -33,7 +33,7 @@ class Output {
     State state() const;
     // Behind take_text_from().
     void restore(const State& state);
-    // Without this the standard error is nobody's but the process's own.
+    // Otherwise stderr stays the process's own.
     void take_errors_from(int pipe, int log) {
         pipe_ = pipe;
         log_ = log;
