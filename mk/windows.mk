@@ -116,8 +116,8 @@ $(dlls)/barcuda.exe: $(windows_command) $(windows_base)
 # Programs in C: the same for both systems, which must print the same (tests/windows/test_programs.py). Each folder is of one library.
 windows_dlls := $(patsubst %,$(dlls)/%.dll,nvcuda nvml cudart64_12 cudart64_13)
 programs_for := -O1 -Wall -Wextra -Werror -Wno-format -isystem $(CUDA_HOME)/include
-# $(call programs,FOLDER,THEIR LIBRARIES ON WINDOWS,ON LINUX)
-define programs
+# $(call windows_suite,FOLDER,THEIR LIBRARIES ON WINDOWS,ON LINUX)
+define windows_suite
 $(W)/$(1)/%.exe: tests/windows/$(1)/%.c $(wildcard tests/windows/$(1)/*.h tests/windows/programs/check.h tests/windows/expect.h) | $(windows_dlls)
 	$$(call making,MINGW,$$<)
 	@$$(subst g++,gcc,$$(windows_cxx)) -D__USE_MINGW_ANSI_STDIO=1 $$(programs_for) -static -s -o $$@ $$< -L$(W) $(2)
@@ -127,12 +127,12 @@ $(W)/native/$(1)/%: tests/windows/$(1)/%.c $(wildcard tests/windows/$(1)/*.h tes
 windows_programs += $(patsubst tests/windows/%.c,$(W)/%.exe,$(wildcard tests/windows/$(1)/*.c)) \
     $(patsubst tests/windows/%.c,$(W)/native/%,$(wildcard tests/windows/$(1)/*.c))
 endef
-$(eval $(call programs,programs,-lnvcuda,-l:libcuda.so.1))
-$(eval $(call programs,lives,-lnvcuda,-l:libcuda.so.1))
-$(eval $(call programs,runtime,-lcudart13,-l:libcudart.so.13 -l:libcuda.so.1))
-$(eval $(call programs,runtime12,-lcudart12,-l:libcudart.so.12 -l:libcuda.so.1))
-$(eval $(call programs,figures,-lnvcuda,-l:libcuda.so.1))
-$(eval $(call programs,nvml,-lnvml,-l:libnvidia-ml.so.1))
+$(eval $(call windows_suite,programs,-lnvcuda,-l:libcuda.so.1))
+$(eval $(call windows_suite,lives,-lnvcuda,-l:libcuda.so.1))
+$(eval $(call windows_suite,runtime,-lcudart13,-l:libcudart.so.13 -l:libcuda.so.1))
+$(eval $(call windows_suite,runtime12,-lcudart12,-l:libcudart.so.12 -l:libcuda.so.1))
+$(eval $(call windows_suite,figures,-lnvcuda,-l:libcuda.so.1))
+$(eval $(call windows_suite,nvml,-lnvml,-l:libnvidia-ml.so.1))
 
 windows_installed := $(windows_dlls) $(dlls)/barcuda.exe
 
