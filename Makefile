@@ -53,23 +53,10 @@ unit_tests: $(unit_tests)
 include mk/bench.mk
 include mk/soak.mk
 
-# Figures, as tables and plots: docs/performance.md. BENCH=... are options of tests/bench/run.
-bench: deps
-	@$(MAKE) --no-print-directory $(side_by_side) all $(bench_programs)
-	@tests/bench/run --root $(B) --device soft --quick --repetitions 3 $(BENCH)
-bench-gpu: deps
-	@$(MAKE) --no-print-directory $(side_by_side) all $(bench_programs)
-	@tests/bench/run --root $(B) --device cuda --vm $(BENCH)
-
 # The whole-program tests on the GPU of this machine, with no VM and in a QEMU guest.
 check-gpu: deps
 	@$(MAKE) --no-print-directory $(side_by_side) tests
 	@tests/check $(check_options) --device cuda $(shell find tests/e2e -name "test_*.py") tests/soft/kernels_test.sh tests/vm/programs_test.sh tests/vm/clients_test.sh
-
-# All that holds what `barcuda suspend` and `barcuda wake` do.
-check-suspend: deps
-	@$(MAKE) --no-print-directory $(side_by_side) -k all $(suspend_tests) $(programs) $(e2e_programs)
-	@tests/check $(check_options) $(suspend_tests) tests/e2e/lives/test_suspend.py
 
 include mk/pages.mk
 include mk/fuzz.mk

@@ -30,3 +30,11 @@ bench-devices: deps
 # Who has memory on a full card, by a simulated clock: docs/oversubscription.md. BENCH=... are options of tests/bench/residency.
 bench-residency: $(B)/bench/residency_bench
 	@tests/bench/residency --build $(B) $(BENCH)
+
+# Figures, as tables and plots: docs/performance.md. BENCH=... are options of tests/bench/run.
+bench: deps
+	@$(MAKE) --no-print-directory $(side_by_side) all $(bench_programs)
+	@tests/bench/run --root $(B) --device soft --quick --repetitions 3 $(BENCH)
+bench-gpu: deps
+	@$(MAKE) --no-print-directory $(side_by_side) all $(bench_programs)
+	@tests/bench/run --root $(B) --device cuda --vm $(BENCH)

@@ -54,6 +54,9 @@ $(patsubst %,$(B)/tests/%,$(filter births_generated_test,$(unit_names))): | $(pa
 
 # For `make check-suspend`: what a client leaves and wakes with, the folder, and the bridge's steps.
 suspend_tests := $(patsubst %,$(B)/tests/%,$(filter births% code_store_test leave_test session_state_test set_test frames_test suspending_test resuming_test restore_test ledger_test,$(unit_names)))
+check-suspend: deps
+	@$(MAKE) --no-print-directory $(side_by_side) -k all $(suspend_tests) $(programs) $(e2e_programs)
+	@tests/check $(check_options) $(suspend_tests) tests/e2e/lives/test_suspend.py
 
 # Programs that run in the guests of tests/vm.
 vm_tests := $(patsubst tests/vm/%.cc,$(B)/vm-tests/%,$(wildcard tests/vm/*.cc))
