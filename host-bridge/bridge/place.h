@@ -11,12 +11,13 @@ namespace barcuda {
 
 class Place {
   public:
+    using Clock = std::chrono::steady_clock;
     Place() = default;
     Place(std::string path, int fd);
-    void look();  // call it at any time; logs each change once
+    // Call it at any time; logs each change once.
+    void look(Clock::time_point now = Clock::now());
 
   private:
-    using Clock = std::chrono::steady_clock;
     enum class State { there, gone, another };
     std::string path_;
     struct stat own_ {};
