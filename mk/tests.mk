@@ -53,9 +53,9 @@ $(patsubst %,$(B)/tests/%,$(foreach t,$(unit_names),$(if $(call in_room,guest,$(
 $(patsubst %,$(B)/tests/%,$(filter births_generated_test,$(unit_names))): | $(patsubst %,$(lib)/barcuda-soft/%,libcublas.so.13 libcurand.so.10)
 
 # For `make check-suspend`: what a client leaves and wakes with, the folder, and the bridge's steps.
-suspend_tests := $(patsubst %,$(B)/tests/%,$(filter births% code_store_test leave_test session_state_test set_test frames_test suspending_test resuming_test restore_test ledger_test,$(unit_names)))
+suspend_tests := $(patsubst %,$(B)/tests/%,$(filter births% code_store_test leave_test serve_test client_rows_test session_state_test set_test frames_test suspending_test resuming_test restore_test ledger_test,$(unit_names)))
 check-suspend: deps
-	@$(MAKE) --no-print-directory $(side_by_side) -k all $(suspend_tests) $(programs) $(e2e_programs)
+	@$(MAKE) --no-print-directory $(side_by_side) -k all $(suspend_tests) $(programs) $(e2e_programs) $(B)/e2e/bridge-more-rows $(B)/e2e/rows
 	@tests/check $(check_options) $(suspend_tests) tests/e2e/lives/test_suspend.py
 
 # Programs that run in the guests of tests/vm.
@@ -74,6 +74,11 @@ $(other_bridges): host-bridge/bridge/numbers.cc $(bin)/barcuda-bridge
 	@$(CXX) $(compile) $(numbers) -c -o $@.o $<
 	@$(CXX) -o $@ $(B)/host-bridge/main.o $@.o $(call archive_files,$(host) base-cli shm-device base) -s $(link) $(fast_link) $(host_libraries)
 
+# A bridge that numbers rows differently, for tests/e2e/lives/test_suspend.py.
+$(B)/e2e/bridge-more-rows: $(B)/tests/e2e/lives/more_rows.o $(bin)/barcuda-bridge
+	$(call making,LINK)
+	@$(CXX) -o $@ $(B)/host-bridge/main.o $< $(call archive_files,$(host) base-cli shm-device base) -s $(link) $(fast_link) $(host_libraries)
+
 # The heap alone, to be preloaded into real programs; and a program that does nothing but allocate, and checks every byte.
 $(B)/heap/libheap-test.so: $(B)/tests/heap/support/preload.o $(B)/guest-heap.a $(B)/shm-device.a $(B)/base.a
 	$(call making,LINK)
@@ -87,5 +92,5 @@ $(B)/heap/stress $(B)/heap/model:
 $(B)/soft/random_kernels: $(B)/tests/soft/random_kernels.o
 	$(call program,$(gcc_inside))
 
-tests: all $(unit_tests) $(programs) $(if $(SANITIZE),,$(any_glibc)) $(e2e_programs) $(hostile) $(other_bridges) $(B)/e2e/rows $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels $(kernels)
+tests: all $(unit_tests) $(programs) $(if $(SANITIZE),,$(any_glibc)) $(e2e_programs) $(hostile) $(other_bridges) $(B)/e2e/bridge-more-rows $(B)/e2e/rows $(vm_tests) $(B)/heap/libheap-test.so $(B)/heap/stress $(B)/heap/model $(B)/soft/random_kernels $(kernels)
 .PHONY: tests

@@ -7,14 +7,10 @@
 #include <cstdio>
 
 #include "base/os/output.h"
+#include "shm-device/rows/needed.h"
 
 namespace barcuda::guest::host_rows {
 namespace {
-
-// Without these there is no context, no memory, and no way to show what kernels print. The two that write fences must
-// not fail while the session lives: threads wait for the words that they write.
-constexpr Op needed[] = {Op::cuDevicePrimaryCtxRetain, Op::release,    Op::write_fence, Op::record_event,
-                         Op::cuStreamSynchronize,      Op::take_output};
 
 const char* name_of(Op op) { return op_names[static_cast<std::size_t>(op)].data(); }  // literals: they end in a NUL
 
@@ -30,7 +26,7 @@ constinit RowNumber numbers[static_cast<std::size_t>(Op::count)] = {};
 
 Error learn(const Region& region, std::uint64_t& hash) noexcept {
     hash = match(identities, region.rows(), numbers);
-    for (Op op : needed) {
+    for (Op op : needed_rows) {
         if (numbers[static_cast<std::size_t>(op)] != no_row) continue;
         char build[65];
         region.build(build);

@@ -10,7 +10,6 @@
 
 #include "host-bridge/bridge/ledger.h"
 #include "shm-device/queue/sync.h"
-#include "shm-device/rows/listing.h"
 
 namespace barcuda {
 namespace {
@@ -38,7 +37,6 @@ Description describe(const Ground& ground) {
     d.layout = BARCUDA_LAYOUT;
     d.packets = BARCUDA_PACKETS;
     d.books = Ledger::form;
-    d.rows = rows_hash(row_identities());
     d.driver = ground.host.devices.driver_version;
     for (const barcuda_device& device : ground.host.devices.all) d.gpus.push_back(name_of(device));
     d.base = shape.base;
@@ -57,9 +55,6 @@ Failure refuse(const Description& set, const BridgeOptions& options) {
     if (Failure f = differs("layout", set.layout, BARCUDA_LAYOUT, set.build)) return f;
     if (Failure f = differs("format of packets", set.packets, BARCUDA_PACKETS, set.build)) return f;
     if (Failure f = differs("form of books", set.books, Ledger::form, set.build)) return f;
-    if (set.rows != rows_hash(row_identities()))
-        return fmt::format("it was suspended by barcuda {}, which has other commands than barcuda {}: use that build",
-                           set.build, BARCUDA_VERSION);
     if (options.size != 0 && options.size != set.size)
         return fmt::format("its region has {} MiB, and --size says {} MiB", set.size >> 20, options.size >> 20);
     if (options.base != 0 && options.base != set.base)

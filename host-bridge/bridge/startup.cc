@@ -130,7 +130,7 @@ Failure Startup::open_region() {
     format.base = options_.base;
     format.overwrite = options_.overwrite;
     format.build = BARCUDA_VERSION;
-    format.rows = row_identities();
+    format.rows = published_rows();
     if (Failure e = ground_.set ? wake_region(format) : adopt_region(format)) return e;
     if (!ground_.adopted)
         if (Failure e = make_region(format)) return e;

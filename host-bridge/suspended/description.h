@@ -12,7 +12,7 @@
 namespace barcuda {
 
 struct Description {
-    static constexpr std::uint32_t right_format = 2;  // grows with every change
+    static constexpr std::uint32_t right_format = 3;  // grows with every change
 
     std::string build;     // of the bridge that was suspended
     std::string name;      // of the VM
@@ -20,7 +20,6 @@ struct Description {
     std::string when;      // for people
     std::uint32_t layout = 0, packets = 0;
     std::uint32_t books = 0;           // Ledger::form
-    std::uint64_t rows = 0;            // the hash of all identities
     std::uint32_t driver = 0;          // cuDriverGetVersion
     std::vector<std::string> gpus{};   // their names, in the order of the region's devices
     std::uint64_t base = 0, size = 0;  // of the region

@@ -4,8 +4,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -125,6 +127,13 @@ template <class Io, class State> void session_state(Io& io, State& s) {
     io.text(s.output.printed);
     io.number(s.prints);
 }
+template <class Io, class Rows> void client_rows(Io& io, Rows& rows) {
+    io.list(rows, 3, [&](auto& row) {
+        io.number(row.identity);
+        io.text(row.name);
+        io.number(row.needed);
+    });
+}
 template <class Io, class State> void channel_state(Io& io, State& s) {
     io.number(s.queue.index);
     io.number(s.queue.wrap);
@@ -138,6 +147,23 @@ template <class Io, class State> void channel_state(Io& io, State& s) {
         io.number(extent.first);
         io.number(extent.second);
     });
+}
+
+// From a set, which may be anybody's: it is shown to people, and its numbers index tables.
+bool are_rows(const ClientRows::State& rows) {
+    constexpr std::size_t most_letters = 128;
+    const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+    const auto is_row = [&](const ClientRows::Row& row) {
+        return row.name.size() <= most_letters && std::ranges::all_of(row.name, is_letter) &&
+               !(row.needed && row.name.empty());
+    };
+    return !rows.empty() && rows.size() <= BARCUDA_MAX_ROWS && std::ranges::all_of(rows, is_row);
+}
+
+std::optional<Op> row_of(std::uint64_t identity) {
+    const auto known = std::ranges::find(row_identities(), identity);
+    if (known == row_identities().end()) return {};
+    return static_cast<Op>(known - row_identities().begin());
 }
 
 }  // namespace
@@ -175,6 +201,7 @@ std::vector<std::byte> written(const Carried& carried) {
     channel_state(births, carried);
 
     Out all;
+    client_rows(all, carried.rows);
     all.put(rows.all().size());
     for (const Op op : rows.all()) all.put(row_identities()[static_cast<std::size_t>(op)]);
     all.put(code.size());
@@ -186,7 +213,6 @@ std::vector<std::byte> written(const Carried& carried) {
 
     CarriedHead head;
     head.packets = BARCUDA_PACKETS;
-    head.rows_hash = rows_hash(row_identities());
     std::string_view(BARCUDA_VERSION).copy(head.build, sizeof head.build - 1);
     head.bytes = all.bytes().size();
     head.hash = content_hash(all.bytes());
@@ -211,15 +237,27 @@ Failure read(std::span<const std::byte> bytes, const FindCode& find, Carried& ca
     if (head.bytes != bytes.size() || head.hash != content_hash(bytes)) return "it is damaged, or was cut short";
 
     In in(bytes);
+    Carried all;
+    client_rows(in, all.rows);
+    if (!in.ok() || !are_rows(all.rows)) return "the numbers of its commands are none";
+    const auto lacks = [&](const std::string& name) {
+        return fmt::format(
+            "its program uses {}, which barcuda {} does not have: wake it with the build that wrote it (barcuda {}), "
+            "or with one that has this command",
+            name, BARCUDA_VERSION, head.build);
+    };
+    for (const ClientRows::Row& row : all.rows)
+        if (row.needed && !row_of(row.identity)) return lacks(row.name);
     std::vector<std::uint64_t> identities, code;
     std::vector<Op> rows;
     in.get_all(identities);
     for (const std::uint64_t identity : identities) {
-        const auto known = std::ranges::find(row_identities(), identity);
-        if (known == row_identities().end())
-            return fmt::format("barcuda {} wrote it, and used a row that barcuda {} does not have", head.build,
-                               BARCUDA_VERSION);
-        rows.push_back(static_cast<Op>(known - row_identities().begin()));
+        const auto known = row_of(identity);
+        if (!known) {
+            const auto its = std::ranges::find(all.rows, identity, &ClientRows::Row::identity);
+            return lacks(its == all.rows.end() ? "a command" : its->name);
+        }
+        rows.push_back(*known);
     }
     std::vector<CodeStore::Ref> images(in.count(2 * sizeof(std::uint64_t)));
     for (CodeStore::Ref& image : images) {
@@ -227,7 +265,6 @@ Failure read(std::span<const std::byte> bytes, const FindCode& find, Carried& ca
         if (in.ok() && !(image = find(hash, size)))
             return fmt::format("an image of its code is missing ({:016x}, {} bytes)", hash, size);
     }
-    Carried all;
     all.births.resize(in.count(8 * sizeof(std::uint64_t)));
     for (Birth& b : all.births) {
         const auto row = in.get<std::size_t>();

@@ -3,9 +3,10 @@
 // worker alone knew of it. It belongs to no build and no driver: a row is named by its identity (shm-device/rows/
 // identity.h), and code by its contents. docs/decisions/0080-births.md says why it is so.
 //
-//   head   CarriedHead
-//   rows   their number, then the identity of each row that is used below; commands name rows by their place here
-//   code   their number, then hash and bytes of each image; commands name images by their place here, from 1 on
+//   head     CarriedHead
+//   numbers  how many the client has, then for each the row's identity, its name, and whether the client needs it
+//   rows     their number, then the identity of each row that is used below; commands name rows by their place here
+//   code     their number, then hash and bytes of each image; commands name images by their place here, from 1 on
 //   births, recorded events, state, queue, supply, extents: as the functions in carried_format.cc write them
 //
 // All values are multiples of 8 bytes, as in a packet.
@@ -23,11 +24,10 @@ namespace barcuda {
 
 struct CarriedHead {
     static constexpr std::uint64_t right_magic = 0x6c6576617274'7563;  // "cutravel"
-    static constexpr std::uint32_t right_format = 2;
+    static constexpr std::uint32_t right_format = 3;
     std::uint64_t magic = right_magic;
     std::uint32_t format = right_format;
     std::uint32_t packets = 0;          // BARCUDA_PACKETS: how values lie in commands
-    std::uint64_t rows_hash = 0;        // of the build that wrote this: a build with the same needs no translation
     char build[32] = {};                // its version, for messages
     std::uint64_t bytes = 0, hash = 0;  // of all that follows
 };

@@ -162,6 +162,7 @@ class Replay {
 Carried carry(Session& session) {
     session.forget_ended_objects();
     Carried all;
+    all.rows = session.client_rows().state();
     all.births = session.births().needed();
     all.state = session.state();
     const Contexts::Visit visit(session.contexts());
@@ -182,6 +183,7 @@ void wait_for_memory() {
 
 Failure replay(Session& session, const Carried& carried) {
     Replay replay(session);
+    session.client_rows().restore(carried.rows);
     session.deferred().keep_unloaded(~std::size_t{0});
     for (std::size_t i = 0; i < carried.births.size(); ++i) {
         const Birth& birth = carried.births[i];

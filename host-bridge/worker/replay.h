@@ -18,6 +18,7 @@ namespace barcuda {
 
 // All that a client takes along, but the bytes of its memory (memory_bytes.h).
 struct Carried {
+    ClientRows::State rows;
     std::vector<Birth> births;
     std::vector<std::uint64_t> recorded_events;  // ids of those that were recorded
     Session::State state;

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -19,7 +20,6 @@
 #include "shm-device/queue/sync.h"
 #include "shm-device/queue/wait.h"
 #include "shm-device/region/status.h"
-#include "shm-device/rows/identity.h"
 
 namespace barcuda {
 namespace {
@@ -103,13 +103,13 @@ class ServeLoop {
     std::optional<int> handle(const ChannelReader::Command& command) {
         waiter_.reset();
         // A client may have opened its channel when another bridge served this region.
-        if (taken_ == 1 && reader_.rows_hash() != rows_hash(identities)) {
+        if (taken_ == 1 && reader_.rows_hash() != session_.client_rows().hash()) {
             log::error("the client's numbers of commands are those of another bridge");
             end_session(status_, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE,
                         "the bridge was replaced by one of another version while this program started; start it again");
             return 1;
         }
-        const std::uint32_t op = command.head.op;
+        const std::uint32_t op = session_.client_rows().ours(command.head.op);
         const trace::Slice slice(op < op_names.size() ? op_names[op] : "unknown");
         const CommandMark entry(sheet_, op);
         Writer reply(reader_.reply_room(command));
@@ -117,14 +117,17 @@ class ServeLoop {
             if (CUresult r = session_.contexts().register_extents(); r != CUDA_SUCCESS)
                 session_.fences().post_failure(op, r);
         const Recording::Call call(session_.recording(), command.call);
-        const Verdict verdict = barcuda::perform(session_, command.head, command.body, command.wants_reply(), reply);
+        const Verdict verdict = ClientRows::lacks(op) ? lack(op, command.wants_reply())
+                                                      : barcuda::perform(session_, {op, command.head.context},
+                                                                         command.body, command.wants_reply(), reply);
         if (residence_ && !verdict.lie && residence_->end(verdict.result)) {
             lacking_ = command;
             return {};
         }
         begun_ = false;
         if (verdict.lie) {
-            const std::string name = op < op_names.size() ? std::string(op_names[op]) : "command " + std::to_string(op);
+            const std::string name = op == ClientRows::unknown ? fmt::format("command {}", command.head.op)
+                                                               : session_.client_rows().name(op);
             return refuse(" in " + name, "the bridge refused a malformed " + name);
         }
         reader_.answer(command, verdict.result, verdict.ok() ? reply.used() : 0);
@@ -198,6 +201,14 @@ class ServeLoop {
         end_session(status_, BARCUDA_STATE_DEAD, why, (reason + "; start the program again").c_str());
         return 1;
     }
+    // A row of the build to which the client has connected, and which it had not used when another build woke it.
+    Verdict lack(std::uint32_t op, bool answered) {
+        if (told_.insert(op).second)
+            log::error("the program calls {}, which barcuda {} does not have", session_.client_rows().name(op),
+                       BARCUDA_VERSION);
+        if (!answered) session_.fences().post_failure(op, CUDA_ERROR_NOT_SUPPORTED);
+        return not_supported;
+    }
     int refuse(const std::string& what, const std::string& told) {
         log::error("the client broke the protocol{}", what);
         end_session(status_, BARCUDA_STATE_REFUSED, CUDA_ERROR_DEVICE_UNAVAILABLE, told.c_str());
@@ -215,7 +226,8 @@ class ServeLoop {
     std::optional<ChannelReader::Command> lacking_;  // was taken, and waits for memory or for the client's return
     bool begun_ = false;                             // that one has been performed, in vain
     bool full_ = false, gpu_worked_ = false;
-    std::uint64_t taken_ = 0;  // commands
+    std::uint64_t taken_ = 0;       // commands
+    std::set<std::uint32_t> told_;  // rows that this build lacks
     std::optional<Waiter<Kicked>> waiter_;
 };
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/worker/wake.h"
 
-#include <fmt/core.h>
-
 #include <cstring>
 #include <vector>
 
@@ -12,7 +10,6 @@
 #include "host-bridge/worker/leave.h"
 #include "host-bridge/worker/memory_bytes.h"
 #include "shm-device/queue/sync.h"
-#include "shm-device/rows/identity.h"
 
 namespace barcuda {
 namespace {
@@ -79,13 +76,7 @@ class Wake {
 
 }  // namespace
 
-Failure wake(Session& session, CodeStore& code, std::uint64_t client_rows, const BridgeLink::Parts& parts,
-             CarryPlace& place, Carried& carried) {
-    if (client_rows != rows_hash(identities))
-        return fmt::format(
-            "its program numbers its commands as another build of the bridge does: wake it with that build (this is "
-            "barcuda {})",
-            BARCUDA_VERSION);
+Failure wake(Session& session, CodeStore& code, const BridgeLink::Parts& parts, CarryPlace& place, Carried& carried) {
     return Wake(session, code, parts, place).all(carried);
 }
 

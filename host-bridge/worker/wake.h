@@ -10,9 +10,7 @@
 
 namespace barcuda {
 
-// In a session that has done nothing yet, and records births into `code`. `client_rows`: the hash of the rows by which
-// the client numbers its commands. A failure leaves a session that is of no use.
-Failure wake(Session& session, CodeStore& code, std::uint64_t client_rows, const BridgeLink::Parts& parts,
-             CarryPlace& place, Carried& carried);
+// In a session that has done nothing yet, and records births into `code`. A failure leaves a session that is of no use.
+Failure wake(Session& session, CodeStore& code, const BridgeLink::Parts& parts, CarryPlace& place, Carried& carried);
 
 }  // namespace barcuda

@@ -308,7 +308,7 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
         Failure lack = granter.take(parts, true) ? Failure() : Failure("the bridge has ended");
         granter.go_on();
         if (!lack && !code_store) lack = "its memory needs --device-memory blocks";
-        if (!lack) lack = wake(session, *code_store, observe(channel.client().rows_hash), parts, sheet.carry, carried);
+        if (!lack) lack = wake(session, *code_store, parts, sheet.carry, carried);
         if (lack) return refuse_to_wake(sheet, lack);
         answer(sheet.carry, observe(sheet.carry.order), {});
     }

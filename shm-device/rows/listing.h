@@ -19,6 +19,9 @@ struct RowText {
 };
 std::span<const RowText> row_texts();
 std::span<const std::uint64_t> row_identities();
+// The same rows by the numbers that clients send: what a bridge of this build writes into its region. (A build may
+// publish its rows in any order, and rows that it does not serve: published.cc.)
+std::span<const std::uint64_t> published_rows();
 
 // The number of a row at the bridge; `no_row`: the bridge has no such row.
 using RowNumber = std::uint16_t;

@@ -135,8 +135,8 @@ void Fences::stream_gone(CUstream stream) {
 }
 
 void Fences::post_failure(std::uint32_t op, CUresult result) {
-    log::debug("posted {} failed: {}", op < op_names.size() ? op_names[op] : "?", driver_.error_name(result));
-    status_.posted_op = op;
+    log::debug("posted {} failed: {}", rows_.name(op), driver_.error_name(result));
+    status_.posted_op = rows_.theirs(op);
     publish(status_.posted_error, static_cast<std::int32_t>(result));
     publish(status_.posted_count, ++posted_failures_);
     note(result);

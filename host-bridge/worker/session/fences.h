@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "host-bridge/between/bell.h"
+#include "host-bridge/worker/session/client_rows.h"
 #include "host-bridge/worker/session/contexts.h"
 #include "host-bridge/worker/session/in_flight.h"
 #include "host-bridge/worker/session/output.h"
@@ -21,12 +22,13 @@ namespace barcuda {
 
 class Fences {
   public:
-    Fences(const Driver& driver, Extents& extents, barcuda_status& status, const Bell& bell, Contexts& contexts,
-           const Streams& streams, Output& output, InFlight& in_flight)
+    Fences(const Driver& driver, Extents& extents, barcuda_status& status, const Bell& bell, const ClientRows& rows,
+           Contexts& contexts, const Streams& streams, Output& output, InFlight& in_flight)
         : driver_(driver),
           extents_(extents),
           status_(status),
           bell_(bell),
+          rows_(rows),
           contexts_(contexts),
           streams_(streams),
           output_(output),
@@ -92,6 +94,7 @@ class Fences {
     Extents& extents_;
     barcuda_status& status_;
     const Bell& bell_;
+    const ClientRows& rows_;
     Contexts& contexts_;
     const Streams& streams_;
     Output& output_;

@@ -30,7 +30,7 @@ Session::Session(const Driver& driver, Extents& extents, Granter& granter, barcu
       streams_(driver),
       contexts_(driver, extents, handles_),
       in_flight_(driver),
-      fences_(driver, extents, status, bell_, contexts_, streams_, output_, in_flight_),
+      fences_(driver, extents, status, bell_, client_rows_, contexts_, streams_, output_, in_flight_),
       bounce_(driver, extents, contexts_, streams_, in_flight_),
       addresses_(driver, extents, streams_),
       launches_(driver, contexts_, streams_, fences_, [this] { return deferred_.reap(true); }),

@@ -2,6 +2,7 @@
 // session.h: one client, as its worker knows it. Every value here is the host's own: channel.h copies commands out of
 // guest memory. A session consists of classes, each with its state and checks in a file of its name:
 //
+//   ClientRows  by which numbers it names its commands
 //   Calls       functions of the program for which a stream waits
 //   Handles     the client's ids, and the driver's handles behind them
 //   Streams     whether one captures, whether its work is done
@@ -34,6 +35,7 @@
 #include "host-bridge/worker/quota/allowance.h"
 #include "host-bridge/worker/session/bounce.h"
 #include "host-bridge/worker/session/calls.h"
+#include "host-bridge/worker/session/client_rows.h"
 #include "host-bridge/worker/session/code.h"
 #include "host-bridge/worker/session/deferred.h"
 #include "host-bridge/worker/session/libraries.h"
@@ -169,6 +171,7 @@ class Session {
     const Driver& driver() const { return driver_; }
     Extents& extents() { return extents_; }
     Granter& granter() { return granter_; }
+    ClientRows& client_rows() { return client_rows_; }
     Handles& handles() { return handles_; }
     Streams& streams() { return streams_; }
     Contexts& contexts() { return contexts_; }
@@ -201,6 +204,7 @@ class Session {
     Sheet no_sheet_;
     Allowance allowance_;
     Counts& counts_;  // in the sheet
+    ClientRows client_rows_;
     Calls calls_;
     Handles handles_;
     Streams streams_;

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from e2e.flat import BARCUDA, BRIDGE, BUILD, DEVICE, LIBRARIES, TOP, run, succeed, until
+from e2e.flat import BARCUDA, BRIDGE, BUILD, DEVICE, TOP, run, succeed, until
 
 VERSION = (TOP / "VERSION").read_text().strip()
 FACTS, ROWS = BUILD / "e2e/stream_facts", BUILD / "e2e/rows"
@@ -23,15 +23,6 @@ class Days:
     def __init__(self, region):
         self.region = region
         region.serve("--no-vm")
-
-    def another(self, *change):
-        """What build/e2e/rows makes of our library is the one that programs run under."""
-        self.region.library = self.region.folder / "lib"
-        shutil.rmtree(self.region.library, ignore_errors=True)
-        self.region.library.mkdir()
-        shutil.copy(LIBRARIES / "libbarcuda.so", self.region.library)
-        shutil.copytree(LIBRARIES / "barcuda", self.region.library / "barcuda", symlinks=True)
-        succeed(ROWS, self.region.library / "libbarcuda.so", *change)
 
     def facts(self):
         """What a program says of its stream's flags, of its priority, and of a memset of rows; and what the library says."""
@@ -75,13 +66,13 @@ def test_programs_say_their_version(program):
 
 def test_commands_have_the_bridges_numbers(days, priority):
     """A library that finds two of its rows in each other's place: each command goes where the bridge's table says."""
-    days.another("swap", "cuStreamGetFlags", "cuStreamGetPriority")
+    days.region.change_library("swap", "cuStreamGetFlags", "cuStreamGetPriority")
     line = f"flags cudaSuccess {priority}, priority cudaSuccess 1 of {priority}, rows cudaSuccess"
     assert line in (ran := days.facts()).out.splitlines(), ran
 
 
 def test_a_call_and_a_posted_command_that_a_bridge_lacks_answer_by_name_once(days, priority):
-    days.another("other", *LACKING)
+    days.region.change_library("other", *LACKING)
     ran = days.facts()
     assert f"flags cudaSuccess 1, priority {NOT_SUPPORTED} 77 of {priority}, rows {NOT_SUPPORTED}" in ran.out.splitlines(), ran
     for name in LACKING:
@@ -91,7 +82,7 @@ def test_a_call_and_a_posted_command_that_a_bridge_lacks_answer_by_name_once(day
 
 @pytest.mark.parametrize("program", ["vector_add", "device_info", "two_streams", "graph_capture"])
 def test_programs_that_do_without_a_command_do_not_notice_that_it_is_missing(days, program):
-    days.another("other", *LACKING)
+    days.region.change_library("other", *LACKING)
     ran = days.region.client(BUILD / "programs" / program)
     assert ran.status == 0, ran
 
@@ -110,7 +101,7 @@ def test_no_program_waits_for_a_command_that_its_bridge_lacks(days):
     for name in succeed(ROWS, "names").split():
         if name.startswith(("cublas", "curand")):
             continue
-        days.another("other", name)
+        days.region.change_library("other", name)
         ran = days.region.client(BUILD / "programs/two_streams")
         assert 0 <= ran.status < 124, f"without {name}: {ran}"
         assert ran.status == 0 or re.search(f"barcuda: {name} is not supported by this bridge|the bridge .* has no {name} as this library",
@@ -118,7 +109,7 @@ def test_no_program_waits_for_a_command_that_its_bridge_lacks(days):
 
 
 def test_what_every_program_needs_is_refused_at_once(days):
-    days.another("other", "write_fence")
+    days.region.change_library("other", "write_fence")
     days.refused("has no write_fence as this library", "upgrade barcuda-bridge on the host")
 
 

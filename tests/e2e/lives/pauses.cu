@@ -6,6 +6,8 @@
 //   pauses shows       which lets other processes open its memory, and says the handle
 //   pauses pools       which has memory of a stream's pool, too
 //   pauses draws       which has a generator of cuRAND on the host that has drawn numbers; 77: there is no cuRAND
+//   pauses facts [before]   which asks behind the line what priority a stream has, and fills rows of memory, and says what each call answered;
+//                      with `before` also in front of the line
 //   pauses opens HANDLE   which has opened the memory of that process, beside its own
 //   pauses asks        a thread of which launches and synchronizes all the time; behind the line it asks for memory of the region, and NVML, says
 //                      "answered", and waits for another line
@@ -250,6 +252,18 @@ int main(int argc, char** argv) {
         CHECK(cudaMalloc(&drawn, 4096));
         draw(drawn, 1024);
     }
+    cudaStream_t stream = nullptr;
+    const auto facts = [&] {
+        int priority = 0;
+        const char* const asked = cudaGetErrorName(cudaStreamGetPriority(stream, &priority));
+        const char* const filled = cudaGetErrorName(cudaMemset2DAsync(wrong, 1, 0, 1, 4, stream));
+        std::printf("priority %s, rows %s, behind them %s\n", asked, filled, cudaGetErrorName(cudaStreamSynchronize(stream)));
+        cudaGetLastError();
+    };
+    if (!std::strcmp(mode, "facts")) {
+        CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        if (argc > 2) facts();
+    }
     if (!std::strcmp(mode, "opens")) {
         cudaIpcMemHandle_t handle;
         for (size_t i = 0; i < sizeof handle.reserved; ++i) {
@@ -262,6 +276,7 @@ int main(int argc, char** argv) {
     }
     if (!std::strcmp(mode, "follows")) follow();
     else wait_for_a_line();
+    if (stream) facts();
     compare<<<8, 64>>>(words, 7, count, wrong);
     if (pinned) compare<<<8, 64>>>(pinned, 11, pinned_count, wrong);
     if (!std::strcmp(mode, "follows")) {  // its memory is its own

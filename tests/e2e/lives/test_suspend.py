@@ -15,23 +15,25 @@ import subprocess
 
 import pytest
 
-from e2e.flat import BARCUDA, BUILD, DEVICE, Program, may_be_other_user, other_user, run, succeed, until, written
+from e2e.flat import BARCUDA, BRIDGE, BUILD, DEVICE, Program, may_be_other_user, other_user, run, succeed, until, written
 
 # `barcuda ps` ends with 1 where a bridge of another test hangs.
 pytestmark = pytest.mark.usefixtures("own_shm")
 SEED = 26112
 GRANULE = 32 << 20
+# It numbers its commands differently: there is one more inside its table (more_rows.cc).
+MORE_ROWS = BUILD / "e2e/bridge-more-rows"
 
 
 class Suspended:
     """A bridge, and the folder to which it is suspended."""
 
     def __init__(self, region, folder):
-        self.region, self.folder = region, folder
+        self.region, self.folder, self.build = region, folder, BRIDGE
         self.serve()
 
     def serve(self, *options):
-        return self.region.serve("--no-vm", "--device-memory", "blocks", *options)
+        return self.region.serve("--no-vm", "--device-memory", "blocks", *options, program=self.build)
 
     def begin(self, name, *arguments):
         return self.region.start(name, BUILD / "e2e/pauses", *arguments, stdin=subprocess.PIPE)
@@ -185,12 +187,13 @@ STEPS = 3000 if DEVICE == "soft" else 100000
 FOR_NOW = "can be carried|did not end within the time"
 
 
-@pytest.mark.parametrize("stops", [True, False], ids=["stopped", "in_its_calls"])
+@pytest.mark.parametrize("stops, builds", [(True, [BRIDGE]), (False, [BRIDGE]), (False, [MORE_ROWS, BRIDGE])],
+                         ids=["stopped", "in_its_calls", "under_builds_with_other_numbers"])
 @pytest.mark.parametrize("command", [
     model("managed_heap_model", "steps=3000"),
     [BUILD / "e2e/trains", f"steps={STEPS}", f"seed={SEED}"],
 ], ids=["managed_memory", "training"])
-def test_programs_compute_what_they_always_do(suspended, command, stops):
+def test_programs_compute_what_they_always_do(suspended, command, stops, builds):
     alone = suspended.region.client(*command)
     assert alone.status == 0, alone
     at_random = random.Random(SEED)
@@ -210,6 +213,7 @@ def test_programs_compute_what_they_always_do(suspended, command, stops):
             assert suspended.region.bridge.wait() == 0, suspended.region.log
             if stops and carried % 2:
                 zeroed(suspended.region.path)
+            suspended.build = builds[carried % len(builds)]
             suspended.wake()
             shutil.rmtree(suspended.folder)
             carried += 1
@@ -219,6 +223,62 @@ def test_programs_compute_what_they_always_do(suspended, command, stops):
     assert program.wait() == 0, f"{program}\n{suspended.region.log}"
     assert program.out == alone.out
     assert carried, suspended.region.log
+
+
+# ---- builds of other days ------------------------------------------------------------------------------------------------
+LACKING = "cuStreamGetPriority", "cuMemsetD2D8Async"
+
+
+@pytest.fixture
+def newer(suspended):
+    """A bridge, and the library of its programs, that have two commands which this build does not have."""
+    folder = suspended.region.folder
+    suspended.region.change_library("other", *LACKING)
+    shutil.copytree(BUILD / "lib/barcuda-soft", folder / "lib/barcuda-soft", symlinks=True)
+    (folder / "bin").mkdir()
+    suspended.build = shutil.copy(MORE_ROWS, folder / "bin")
+    succeed(BUILD / "e2e/rows", suspended.build, "other", *LACKING)
+    suspended.serve()
+    return suspended.build
+
+
+@pytest.mark.parametrize("first, then", [(BRIDGE, MORE_ROWS), (MORE_ROWS, BRIDGE)], ids=["to_one_with_more", "to_one_with_fewer"])
+def test_programs_of_one_build_and_of_the_other_go_on_together(suspended, first, then):
+    suspended.build = first
+    suspended.serve()
+    programs = [suspended.begin("first", "facts", "before")]
+    for build in then, first, then:
+        suspended.suspend()
+        suspended.build = build
+        suspended.wake()
+        programs.append(suspended.begin(f"program{len(programs)}", "facts"))
+        shutil.rmtree(suspended.folder)
+    suspended.ends_well(*programs)
+    for program in programs:
+        assert "priority cudaSuccess, rows cudaSuccess, behind them cudaSuccess\nright" in program.out, program
+
+
+def test_a_command_that_its_program_has_used_and_this_build_lacks_is_refused_by_name(suspended, newer):
+    program = suspended.begin("program", "facts", "before")
+    program.send_signal(signal.SIGSTOP)
+    suspended.suspend()
+    suspended.build = BRIDGE
+    suspended.is_refused("its program uses (cuStreamGetPriority|cuMemsetD2D8Async), which barcuda .* does not have: wake it with the build")
+    suspended.build = newer
+    suspended.wake()
+    program.send_signal(signal.SIGCONT)
+    suspended.ends_well(program)
+
+
+def test_a_command_that_its_program_has_not_used_and_this_build_lacks_is_not_supported_later(suspended, newer):
+    program = suspended.begin("program", "facts")
+    suspended.suspend()
+    suspended.build = BRIDGE
+    suspended.wake()
+    suspended.ends_well(program)
+    assert "priority cudaErrorNotSupported, rows cudaSuccess, behind them cudaErrorNotSupported" in program.out, program
+    for name in LACKING:
+        suspended.region.wait_for_log(f"the program calls {name}, which barcuda .* does not have")
 
 
 # ---- what cannot be carried --------------------------------------------------------------------------------------------

@@ -296,9 +296,15 @@ struct Sleepers : Unwatched {
     ChannelMemory memory = channel_memory();
     Channel channel{.memory = memory.get()};
     Bell bell{channel, -1};
-    Fences fences{
-        ground.session.driver(),   ground.extents,           ground.status,           bell,
-        ground.session.contexts(), ground.session.streams(), ground.session.output(), ground.session.in_flight()};
+    Fences fences{ground.session.driver(),
+                  ground.extents,
+                  ground.status,
+                  bell,
+                  ground.session.client_rows(),
+                  ground.session.contexts(),
+                  ground.session.streams(),
+                  ground.session.output(),
+                  ground.session.in_flight()};
     std::uint32_t wakes() { return *reinterpret_cast<std::uint32_t*>(memory.get() + BARCUDA_WAKES_OFFSET); }
     void sleep(bool there) {
         using namespace virtqueue;

@@ -20,7 +20,6 @@
 #include "host-bridge/worker/carried_format.h"
 #include "host-bridge/worker/memory/layer.h"
 #include "host-bridge/worker/wake.h"
-#include "shm-device/rows/identity.h"
 #include "tests/unit/support/bridge_end.h"
 #include "tests/unit/support/loopback.h"
 
@@ -116,7 +115,7 @@ struct CarriedParts {
         }
         CarryPlace place;
         Carried carried;
-        Failure failure = barcuda::wake(client.session(), client.code, rows_hash(identities), parts, place, carried);
+        Failure failure = barcuda::wake(client.session(), client.code, parts, place, carried);
         if (!failure) { EXPECT_EQ(place.memory, bytes_of(memory()).size()); }
         return failure;
     }

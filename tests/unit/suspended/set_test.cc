@@ -33,7 +33,6 @@ Description example() {
     d.layout = 7;
     d.packets = 1;
     d.books = 2;
-    d.rows = 0xfedcba9876543210;
     d.driver = 13000;
     d.gpus = {"Software GPU"};
     d.base = 0x600000000000;
@@ -176,9 +175,9 @@ TEST_F(SetTest, OfWhichAPartWasCutOrHasGrownIsRefused) {
 TEST_F(SetTest, OfAnotherFormatNamesBothAndTheBuild) {
     make();
     std::string json = text(set / "set.json");
-    json.replace(json.find("\"format\": 2"), 11, "\"format\": 9");
+    json.replace(json.find("\"format\": 3"), 11, "\"format\": 9");
     put(set / "set.json", json);
-    EXPECT_THAT(refusal(), HasSubstr("its format has number 9, this build's 2: use a build of barcuda 1.2.3"));
+    EXPECT_THAT(refusal(), HasSubstr("its format has number 9, this build's 3: use a build of barcuda 1.2.3"));
 }
 
 TEST_F(SetTest, ThatOthersMayHaveMadeIsRefused) {

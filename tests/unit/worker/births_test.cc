@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/content_hash.h"
 #include "host-bridge/worker/births/variables.h"
 #include "host-bridge/worker/carriable.h"
 #include "host-bridge/worker/carried_format.h"
@@ -352,9 +353,73 @@ TEST_F(BirthsTest, BytesThatWereSpoiltOrCutShortAreRefused) {
         EXPECT_TRUE(read(std::span(good).first(i), nothing, carried));
         std::vector<std::byte> bad = good;
         bad[i] ^= std::byte{1};
-        const bool in_words = i >= offsetof(CarriedHead, rows_hash) && i < offsetof(CarriedHead, bytes);
+        const bool in_words = i >= offsetof(CarriedHead, build) && i < offsetof(CarriedHead, bytes);
         EXPECT_EQ(in_words, !read(bad, nothing, carried)) << i;
     }
+}
+
+// ---- the program's numbers of its commands
+struct NumbersTest : BirthsTest {
+    // As a build with those rows would have written it.
+    std::string refusal(const ClientRows::State& rows) {
+        Carried carried = carry(ground.session), again;
+        carried.rows = rows;
+        return read(
+                   written(carried), [](auto, auto) { return CodeStore::Ref(); }, again)
+            .text();
+    }
+    ClientRows::State rows() { return ground.session.client_rows().state(); }
+};
+TEST_F(NumbersTest, InAnotherOrderAndWithOneMoreInTheMiddleAreRead) {
+    ClientRows::State its = rows();
+    std::ranges::reverse(its);
+    its.insert(its.begin() + 100, {0x4711, "cuOther", false});
+    EXPECT_EQ(refusal(its), "");
+}
+TEST_F(NumbersTest, OfACommandThatIsUsedAndLackingAreRefusedByItsName) {
+    ClientRows::State its = rows();
+    its.insert(its.begin() + 100, {0x4711, "cuOther", true});
+    const std::string text = refusal(its);
+    EXPECT_NE(text.find("its program uses cuOther"), std::string::npos) << text;
+}
+TEST_F(NumbersTest, OfACommandThatEveryProgramNeedsAreRefusedByItsName) {
+    ClientRows::State its = rows();
+    its[static_cast<std::size_t>(write_fence)].identity ^= 1;
+    const std::string text = refusal(its);
+    EXPECT_NE(text.find("its program uses write_fence"), std::string::npos) << text;
+}
+TEST_F(NumbersTest, AnObjectOfACommandThatIsLackingIsRefusedByTheCommandsName) {
+    stream();
+    std::vector<std::byte> bytes = written(carry(ground.session));
+    const std::uint64_t known = row_identities()[static_cast<std::size_t>(cuStreamCreateWithPriority)], other = ~known;
+    const auto its = std::as_bytes(std::span(&known, 1));
+    unsigned places = 0;  // among the numbers, and among the rows of births
+    for (auto at = bytes.begin(); (at = std::search(at, bytes.end(), its.begin(), its.end())) != bytes.end(); ++places)
+        std::ranges::copy(std::as_bytes(std::span(&other, 1)), at);
+    EXPECT_EQ(places, 2u);
+    CarriedHead head;
+    std::memcpy(&head, bytes.data(), sizeof head);
+    head.hash = content_hash(std::span(bytes).subspan(sizeof head));
+    std::memcpy(bytes.data(), &head, sizeof head);
+    Carried carried;
+    const std::string text = read(
+                                 bytes, [](auto, auto) { return CodeStore::Ref(); }, carried)
+                                 .text();
+    EXPECT_NE(text.find("its program uses cuStreamCreateWithPriority"), std::string::npos) << text;
+}
+TEST_F(NumbersTest, ThatNoBuildWouldWriteAreRefused) {
+    constexpr const char* none = "the numbers of its commands are none";
+    EXPECT_EQ(refusal({}), none);
+    ClientRows::State its = rows();
+    its.resize(BARCUDA_MAX_ROWS + 1);
+    EXPECT_EQ(refusal(its), none);
+    for (const char* name : {"", "a name", "cu\nFoo", "cu\033[2J"}) {
+        its = rows();
+        its.push_back({0x4711, name, true});
+        EXPECT_EQ(refusal(its), none) << name;
+    }
+    its.back().name = std::string(129, 'a');
+    EXPECT_EQ(refusal(its), none);
 }
 
 // ---- every row

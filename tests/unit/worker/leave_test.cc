@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <string>
 #include <thread>
@@ -16,7 +17,6 @@
 
 #include "host-bridge/worker/carried_format.h"
 #include "host-bridge/worker/wake.h"
-#include "shm-device/rows/identity.h"
 #include "tests/unit/support/bridge_end.h"
 #include "tests/unit/support/loopback.h"
 
@@ -233,7 +233,7 @@ TEST_F(LeaveTest, AClientThatAsksForMemoryHoldsNothingUpAndIsAnsweredByTheNextWo
     fake::Ground other{elsewhere};
     other.session.record_births(code);
     Carried carried;
-    ASSERT_EQ("", wake(other.session, code, rows_hash(identities), again(), station.place, carried).text());
+    ASSERT_EQ("", wake(other.session, code, again(), station.place, carried).text());
     const Supply next(station.channel.supply(), {}, other, other.extents, carried.supply);
     EXPECT_TRUE(next.asked());
 }
@@ -258,18 +258,37 @@ TEST_F(LeaveTest, TheNextWorkerHasTheQueuesPlaceTheExtentsAndTheObjects) {
     fake::Ground other{elsewhere};
     other.session.record_births(code);
     Carried carried;
-    ASSERT_EQ("", wake(other.session, code, rows_hash(identities), again(), station.place, carried).text());
+    ASSERT_EQ("", wake(other.session, code, again(), station.place, carried).text());
     EXPECT_EQ(carried.queue, station.reader.state());
     EXPECT_EQ(carried.extents, ground.extents.all());
     CUstream same = nullptr;
     EXPECT_TRUE(other.session.find(id(s), same).ok());
 }
-TEST_F(LeaveTest, AProgramOfAnotherBuildIsNotWoken) {
+TEST_F(LeaveTest, TheNextWorkerHasTheNumbersByWhichTheProgramNamesItsCommands) {
+    ClientRows::State rows = ground.session.client_rows().state();
+    std::ranges::rotate(rows, rows.begin() + 1);
+    ground.session.client_rows().restore(rows);
     write();
+    ASSERT_TRUE(able()) << what();
     fake::Ground other{elsewhere};
+    other.session.record_births(code);
     Carried carried;
-    EXPECT_THAT(wake(other.session, code, rows_hash(identities) + 1, again(), station.place, carried).text(),
-                HasSubstr("another build"));
+    ASSERT_EQ("", wake(other.session, code, again(), station.place, carried).text());
+    EXPECT_EQ(other.session.client_rows().state(), rows);
+    EXPECT_EQ(other.session.client_rows().ours(0), 1u);
+}
+TEST_F(LeaveTest, AProgramThatUsesACommandWhichThisBuildLacksIsNotWoken) {
+    ClientRows::State rows = ground.session.client_rows().state();
+    rows.push_back({0x4711, "cuOther", true});
+    ground.session.client_rows().restore(rows);
+    write();
+    ASSERT_TRUE(able()) << what();
+    fake::Ground other{elsewhere};
+    other.session.record_births(code);
+    Carried carried;
+    const std::string text = wake(other.session, code, again(), station.place, carried).text();
+    EXPECT_THAT(text, HasSubstr("its program uses cuOther, which barcuda"));
+    EXPECT_THAT(text, HasSubstr("wake it with the build that wrote it"));
 }
 TEST_F(LeaveTest, PartsThatAreCutAreNamed) {
     for (const auto& [part, name] : {std::pair(0, "births"), {2, "memory"}}) {
@@ -279,7 +298,7 @@ TEST_F(LeaveTest, PartsThatAreCutAreNamed) {
         fake::Ground other{elsewhere};
         other.session.record_births(code);
         Carried carried;
-        EXPECT_EQ(wake(other.session, code, rows_hash(identities), again(), station.place, carried).text(),
+        EXPECT_EQ(wake(other.session, code, again(), station.place, carried).text(),
                   std::string("its ") + name + " ends too early");
     }
 }

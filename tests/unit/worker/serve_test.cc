@@ -2,11 +2,13 @@
 // serve_test: how the loop of a worker ends a session, and what the client is told then.
 #include "host-bridge/worker/serve.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "host-bridge/worker/channel.h"
@@ -54,13 +56,15 @@ struct ServeTest : testing::Test {
         return c;
     }
     void post(Op op) { post(static_cast<std::uint32_t>(op), {}); }
-    void post(std::uint32_t op, const std::vector<std::uint64_t>& body) {
+    // `place`: bytes from the begin of the commands' memory.
+    void post(std::uint32_t op, const std::vector<std::uint64_t>& body, std::uint64_t place = 0) {
         const RequestHead head{op, 0};
-        std::memcpy(channel.commands(), &head, sizeof head);
+        char* const at = channel.commands() + place;
+        std::memcpy(at, &head, sizeof head);
         const std::size_t bytes = body.size() * sizeof body[0];
-        if (bytes) std::memcpy(channel.commands() + sizeof head, body.data(), bytes);
+        if (bytes) std::memcpy(at + sizeof head, body.data(), bytes);
         const virtqueue::Buffer chain[] = {
-            {channel.offset + BARCUDA_COMMANDS_OFFSET, static_cast<std::uint32_t>(sizeof head + bytes), false}};
+            {channel.offset + BARCUDA_COMMANDS_OFFSET + place, static_cast<std::uint32_t>(sizeof head + bytes), false}};
         queue.post(chain);
     }
 };
@@ -92,6 +96,45 @@ TEST_F(ServeTest, ACommandThatPromisesTheNumberOfACallHasIt) {
     post(static_cast<std::uint32_t>(Op::cuCtxSynchronize) | correlated, {});
     EXPECT_EQ(1, serve(reader, ground.session, supply, channel.status(), sheet, leave, nullptr));
     EXPECT_THAT(channel.status().message, testing::HasSubstr("without the number of its call"));
+}
+
+// Of a client that connected to a build with one more row, in front of all others.
+struct OtherBuild : ServeTest {
+    OtherBuild() {
+        ClientRows::State rows = ground.session.client_rows().state();
+        rows.insert(rows.begin(), {0x4711, "cuOther", false});
+        ground.session.client_rows().restore(rows);
+        channel.client().rows_hash = ground.session.client_rows().hash();
+    }
+    // To the end of the session: how it ended.
+    std::string serve_all() {
+        EXPECT_EQ(1, serve(reader, ground.session, supply, channel.status(), sheet, leave, nullptr));
+        return channel.status().message;
+    }
+    static constexpr auto beyond = static_cast<std::uint32_t>(Op::count) + 1;
+};
+TEST_F(OtherBuild, AClientsNumbersAreItsOwn) {
+    post(static_cast<std::uint32_t>(Op::cuMemFree_v2) + 1, {});
+    EXPECT_EQ(serve_all(), "the bridge refused a malformed cuMemFree_v2");
+    EXPECT_TRUE(ground.session.client_rows().state()[static_cast<std::size_t>(Op::cuMemFree_v2) + 1].needed);
+}
+TEST_F(OtherBuild, ACommandThatIsLackingAnswersSoAndTheSessionGoesOn) {
+    post(0, {});
+    post(beyond, {}, 64);
+    EXPECT_EQ(serve_all(), fmt::format("the bridge refused a malformed command {}", beyond));
+    EXPECT_EQ(ground.status.posted_count, 1u);
+    EXPECT_EQ(ground.status.posted_error, CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(ground.status.posted_op, 0u);
+}
+TEST_F(OtherBuild, AFailureIsToldByTheClientsNumber) {
+    ground.session.fences().post_failure(static_cast<std::uint32_t>(Op::cuCtxSynchronize), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(ground.status.posted_op, static_cast<std::uint32_t>(Op::cuCtxSynchronize) + 1);
+}
+TEST_F(ServeTest, AClientThatHasReadAnotherBridgesRowsIsRefused) {
+    channel.client().rows_hash = ground.session.client_rows().hash() + 1;
+    post(Op::cuCtxSynchronize);
+    EXPECT_EQ(1, serve(reader, ground.session, supply, channel.status(), sheet, leave, nullptr));
+    EXPECT_THAT(channel.status().message, testing::HasSubstr("one of another version"));
 }
 
 }  // namespace
