@@ -172,8 +172,7 @@ CUresult Client::take_error() noexcept {
     const std::uint64_t failures = observe(s.posted_count);
     if (failures_seen_.exchange(failures, std::memory_order_relaxed) == failures) return CUDA_SUCCESS;
     const auto error = static_cast<CUresult>(observe(s.posted_error));
-    const std::uint32_t op = s.posted_op;
-    log_failure(op < op_names.size() ? op_names[op].data() : "a posted command", error);
+    log_failure(host_rows::name_at(s.posted_op), error);
     return error;
 }
 

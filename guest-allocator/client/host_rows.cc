@@ -37,6 +37,12 @@ Error learn(const Region& region, std::uint64_t& hash) noexcept {
     return {};
 }
 
+const char* name_at(std::uint32_t number) noexcept {
+    for (std::size_t op = 0; op < op_names.size(); ++op)
+        if (numbers[op] == number && number != no_row) return op_names[op].data();
+    return "a posted command";
+}
+
 // Maybe in a malloc of the program's: nothing is allocated, and stdio is not touched.
 CUresult missing(Op op, const Region& region) noexcept {
     static std::atomic<bool> told[static_cast<std::size_t>(Op::count)];

@@ -15,6 +15,9 @@ extern RowNumber numbers[static_cast<std::size_t>(Op::count)];
 // Reads the bridge's table. An error if the bridge lacks a row that every program needs. `hash`: of what was read.
 Error learn(const Region& region, std::uint64_t& hash) noexcept;
 
+// What has that number at the bridge, for messages.
+const char* name_at(std::uint32_t number) noexcept;
+
 // Says, once for each command, that the bridge lacks it.
 CUresult missing(Op op, const Region& region) noexcept;
 

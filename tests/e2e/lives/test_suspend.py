@@ -35,8 +35,8 @@ class Suspended:
     def serve(self, *options):
         return self.region.serve("--no-vm", "--device-memory", "blocks", *options, program=self.build)
 
-    def begin(self, name, *arguments):
-        return self.region.start(name, BUILD / "e2e/pauses", *arguments, stdin=subprocess.PIPE)
+    def begin(self, name, *arguments, **how):
+        return self.region.start(name, BUILD / "e2e/pauses", *arguments, stdin=subprocess.PIPE, **how)
 
     def ask(self, *words):
         return run(BARCUDA, "suspend", "--region", self.region.path, *words)
@@ -271,12 +271,13 @@ def test_a_command_that_its_program_has_used_and_this_build_lacks_is_refused_by_
 
 
 def test_a_command_that_its_program_has_not_used_and_this_build_lacks_is_not_supported_later(suspended, newer):
-    program = suspended.begin("program", "facts")
+    program = suspended.begin("program", "facts", env={"BARCUDA_LOG": "debug"})
     suspended.suspend()
     suspended.build = BRIDGE
     suspended.wake()
     suspended.ends_well(program)
     assert "priority cudaErrorNotSupported, rows cudaSuccess, behind them cudaErrorNotSupported" in program.out, program
+    assert "barcuda: cuMemsetD2D8Async: CUDA_ERROR_NOT_SUPPORTED" in program.log, program
     for name in LACKING:
         suspended.region.wait_for_log(f"the program calls {name}, which barcuda .* does not have")
 
