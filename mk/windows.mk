@@ -137,7 +137,7 @@ $(eval $(call windows_suite,nvml,-lnvml,-l:libnvidia-ml.so.1))
 windows_installed := $(windows_dlls) $(dlls)/barcuda.exe
 
 # Programs of Windows alone.
-windows_only := $(patsubst tests/windows/%.c,$(W)/%.exe,$(wildcard tests/windows/devices/*.c))
+windows_only := $(patsubst tests/windows/%.c,$(W)/%.exe,$(wildcard tests/windows/devices/*.c tests/windows/ends/*.c))
 $(windows_only): $(W)/%.exe: tests/windows/%.c tests/windows/programs/check.h | $(windows_dlls)
 	$(call making,MINGW,$<)
 	@$(subst g++,gcc,$(windows_cxx)) -D__USE_MINGW_ANSI_STDIO=1 $(programs_for) -static -s -o $@ $< -L$(W) -lnvcuda

@@ -4,7 +4,6 @@
 // runtime's own finds a thread's variables by a pthread key, which takes a lock and 20 ns, and a launch asks several
 // times. This one finds them by a slot of the system's, in the thread's own block (TEB), where Microsoft's header shows
 // it.
-#include <pthread.h>
 #include <windows.h>
 
 #include <winternl.h>
@@ -34,26 +33,28 @@ static_assert(sizeof(Variable) == 32);
 // A thread's variables, by their numbers.
 struct Variables {
     std::size_t room;
-    bool waited;  // one round of the thread's destructors is over
     void** places() { return reinterpret_cast<void**>(this + 1); }
 };
 
 constinit Mutex mutex;
 constinit std::size_t numbers = 0;
 
-void release(void* p);
-
-// The slot answers; the key, at a thread's end, releases. A process has few slots that lie in the block itself, and
-// ours is among the first that are taken: a DLL that came so late would not start.
+// A process has few slots that lie in the block itself, and ours is among the first that are taken: a DLL that came so
+// late would not start.
 constinit std::atomic<DWORD> slot{0};  // of the variables, plus 1; 0: none yet
-constinit pthread_key_t key{};
 
 void begin() {
     const std::lock_guard lock(mutex);
     if (slot.load(std::memory_order_relaxed) != 0) return;
     const DWORD free = TlsAlloc();
-    if (free >= std::extent_v<decltype(TEB::TlsSlots)> || pthread_key_create(&key, release) != 0) std::abort();
+    if (free >= std::extent_v<decltype(TEB::TlsSlots)>) std::abort();
     slot.store(free + 1, std::memory_order_release);
+}
+
+// The library leaves the process, which may load it again any number of times: the slot must not be lost. What threads
+// have of it at this moment is: some hundred bytes each.
+[[gnu::destructor(101)]] void end() {
+    if (const DWORD taken = slot.exchange(0, std::memory_order_relaxed); taken != 0) TlsFree(taken - 1);
 }
 
 Variables* mine(DWORD taken) {
@@ -63,23 +64,18 @@ Variables* mine(DWORD taken) {
     return all;
 }
 
-void keep(Variables* all) {
-    TlsSetValue(slot - 1, all);
-    pthread_setspecific(key, all);
-}
-
-// The last of a thread's destructors: others may ask for variables until then.
-void release(void* p) {
-    auto* const all = static_cast<Variables*>(p);
-    if (!all->waited) {
-        all->waited = true;
-        pthread_setspecific(key, all);
-        return;
-    }
-    TlsSetValue(slot - 1, nullptr);
+// A thread ends. Its destructors, which are those of winpthreads' keys (.CRT$XLF), are over.
+void NTAPI release(void*, DWORD reason, void*) {
+    const DWORD taken = slot.load(std::memory_order_acquire);
+    if (reason != DLL_THREAD_DETACH || taken == 0) return;
+    Variables* const all = mine(taken);
+    if (!all) return;
+    TlsSetValue(taken - 1, nullptr);
     for (std::size_t i = 0; i < all->room; ++i) _aligned_free(all->places()[i]);
     std::free(all);
 }
+// Windows calls what stands in these sections in the order of their names.
+[[gnu::used, gnu::section(".CRT$XLY")]] const PIMAGE_TLS_CALLBACK at_thread_end = release;
 
 std::size_t number_of(Variable& variable) {
     if (const std::size_t number = variable.number.load(std::memory_order_acquire)) return number;
@@ -93,10 +89,9 @@ Variables* with_room(Variables* before, std::size_t number) {
     const std::size_t old = before ? before->room : 0, room = std::max<std::size_t>(number + 16, 2 * old);
     auto* const all = static_cast<Variables*>(std::realloc(before, sizeof(Variables) + room * sizeof(void*)));
     if (!all) std::abort();  // as libgcc's does: the compiler expects an address
-    if (!before) all->waited = false;
     all->room = room;
     std::memset(all->places() + old, 0, (room - old) * sizeof(void*));
-    keep(all);
+    TlsSetValue(slot - 1, all);
     return all;
 }
 

@@ -80,7 +80,8 @@ bool use(int file, View* view) noexcept {
     return false;
 }
 
-// What has mapped a region stays in the process, with its part of the views.
+// A library that uses a region stays in the process: with its part of the views, which others use as well, and with
+// its threads, which may be running.
 void stay_loaded() noexcept {
     HMODULE here;
     GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_PIN | GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS,
@@ -99,7 +100,6 @@ int map_own(int file, const char* path, View*& out) noexcept {
             GetFileType(handle) == FILE_TYPE_DISK ? map_file_view(handle, view) : map_device_view(handle, view);
         if (code != 0) return code;
         std::snprintf(view.path, sizeof view.path, "%s", path);
-        stay_loaded();
         view.state.store(View::there, std::memory_order_release);
         out = &view;
         return 0;
@@ -159,7 +159,9 @@ int map_view(int file, const char* path, View*& out) noexcept {
         }
         if (!out && code != 0) return code;
     }
-    return use(file, out) ? 0 : EMFILE;
+    if (!use(file, out)) return EMFILE;
+    stay_loaded();
+    return 0;
 }
 
 void forget_view(int file) noexcept {

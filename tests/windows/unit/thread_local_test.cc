@@ -66,6 +66,13 @@ TEST(ThreadLocal, ThereMayBeMany) {
     EXPECT_TRUE(begin_as_written(std::make_integer_sequence<int, 100>()));
 }
 
+TEST(ThreadLocal, IsReleasedWithItsThread) {
+    constexpr std::size_t count = 20;
+    std::set<std::uint64_t*> places;
+    for (std::size_t i = 0; i < count; ++i) std::thread([&places] { places.insert(here(zeros).data()); }).join();
+    EXPECT_LT(places.size(), count);
+}
+
 // Its destructors run while there are still variables, whose values they see.
 struct LeavesTrace {
     int* to = nullptr;
