@@ -69,7 +69,7 @@ $(W)/refused.o: $(W)/entries.o $(library_headers) guest-allocator/exports/unsupp
 	@$(subst g++,gcc,$(windows_cxx)) -O2 -c -o $@ $(W)/refused.c
 	@{ echo 'LIBRARY nvcuda.dll'; echo EXPORTS; cat $(W)/entries; cut -d ' ' -f 1 $(W)/refused; echo 'barcuda_views DATA'; } > $(W)/nvcuda.def
 
-windows_libraries := -lsynchronization -lsetupapi
+windows_libraries := -lsynchronization -lsetupapi -lntdll
 $(dlls)/nvcuda.dll: $(W)/entries.o $(W)/refused.o $(windows_guest) $(windows_base)
 	$(call making,LINK)
 	@$(windows_cxx) -shared -static -o $@ $(W)/nvcuda.def $^ -Wl,--whole-archive $(W)/driver.a -Wl,--no-whole-archive $(windows_libraries) \
@@ -142,6 +142,17 @@ $(windows_only): $(W)/%.exe: tests/windows/%.c tests/windows/programs/check.h | 
 	$(call making,MINGW,$<)
 	@$(subst g++,gcc,$(windows_cxx)) -D__USE_MINGW_ANSI_STDIO=1 $(programs_for) -static -s -o $@ $< -L$(W) -lnvcuda
 windows_programs += $(windows_only)
+# One that looks into the library: with its structs.
+$(W)/ends/%.exe: tests/windows/ends/%.cc | $(windows_dlls)
+	$(call making,MINGW,$<)
+	@$(windows_cxx) $(windows_flags) -static -s -o $@ $< -L$(W) -lnvcuda
+windows_programs += $(patsubst tests/windows/%.cc,$(W)/%.exe,$(wildcard tests/windows/ends/*.cc))
+# What tests put beside a program, which finds ivshmem devices by it: tests/windows/test_ivshmem.py.
+$(W)/device/setupapi.dll: tests/windows/device/setupapi.c
+	$(call making,MINGW,$<)
+	@mkdir -p $(@D)
+	@$(subst g++,gcc,$(windows_cxx)) $(programs_for) -shared -static -s -o $@ $<
+windows_programs += $(W)/device/setupapi.dll
 
 # Both compilers' view of the rows and of the structs: tests/windows/test_rows.py.
 described := -g -fno-eliminate-unused-debug-types

@@ -3,6 +3,10 @@
 
 #include <windows.h>
 
+#include "base/os/mutex.h"
+
+extern "C" BOOLEAN NTAPI RtlDllShutdownInProgress();  // of ntdll.dll; mingw's headers lack it
+
 namespace barcuda {
 
 bool futex_wait(const std::uint32_t& word, std::uint32_t seen, std::uint64_t nanoseconds, Among) noexcept {
@@ -14,5 +18,7 @@ bool futex_wait(const std::uint32_t& word, std::uint32_t seen, std::uint64_t nan
 }
 
 void futex_wake(const std::uint32_t& word, Among) noexcept { WakeByAddressAll(const_cast<std::uint32_t*>(&word)); }
+
+bool os::process_ends() noexcept { return RtlDllShutdownInProgress(); }
 
 }  // namespace barcuda

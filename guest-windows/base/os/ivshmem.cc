@@ -32,6 +32,10 @@ struct Mapped {
 };
 static_assert(sizeof(Mapped) == 32 && offsetof(Mapped, memory) == 16);
 
+constexpr DWORD already_attached = 548;  // ERROR_DEVICE_ALREADY_ATTACHED, which mingw's headers lack
+
+constinit thread_local unsigned failed_with = 0;
+
 struct Devices {
     HDEVINFO list;
     Devices()
@@ -49,6 +53,21 @@ struct Devices {
                SetupDiEnumDeviceInterfaces(list, nullptr, &device_interface, number, &found);
     }
 };
+
+// The driver's NTSTATUS as Windows turns it into an error.
+int meaning(DWORD error) noexcept {
+    switch (error) {
+        case already_attached: return EBUSY;           // STATUS_DEVICE_ALREADY_ATTACHED: it is mapped
+        case ERROR_NOT_READY: return EAGAIN;           // STATUS_DEVICE_NOT_READY: QEMU waits for the memory
+        case ERROR_INVALID_FUNCTION:                   // STATUS_INVALID_DEVICE_REQUEST
+        case ERROR_INVALID_USER_BUFFER:                // STATUS_INVALID_BUFFER_SIZE, STATUS_INVALID_USER_BUFFER
+        case ERROR_INVALID_PARAMETER: return ENOTSUP;  // STATUS_INVALID_PARAMETER: the cache mode
+        case ERROR_IO_DEVICE:                          // STATUS_DRIVER_INTERNAL_ERROR: Windows has not mapped it
+        case ERROR_NOT_ENOUGH_MEMORY:
+        case ERROR_NO_SYSTEM_RESOURCES: return ENOMEM;
+        default: return EIO;
+    }
+}
 
 }  // namespace
 
@@ -73,30 +92,41 @@ unsigned count() noexcept {
     return count;
 }
 
-Handle open(unsigned number) noexcept {
+int open(unsigned number, Handle& device) noexcept {
     const Devices devices;
     SP_DEVICE_INTERFACE_DATA found;
-    if (!devices.find(number, found)) return nullptr;
+    if (!devices.find(number, found)) return ENODEV;
     alignas(SP_DEVICE_INTERFACE_DETAIL_DATA_W) std::array<std::byte, 2048> room{};
     auto* const detail = reinterpret_cast<SP_DEVICE_INTERFACE_DETAIL_DATA_W*>(room.data());
     detail->cbSize = sizeof *detail;
-    if (!SetupDiGetDeviceInterfaceDetailW(devices.list, &found, detail, room.size(), nullptr, nullptr)) return nullptr;
-    const HANDLE device = CreateFileW(detail->DevicePath, GENERIC_READ | GENERIC_WRITE,
-                                      FILE_SHARE_READ | FILE_SHARE_WRITE, nullptr, OPEN_EXISTING, 0, nullptr);
-    return device == INVALID_HANDLE_VALUE ? nullptr : device;
+    HANDLE opened = INVALID_HANDLE_VALUE;
+    if (SetupDiGetDeviceInterfaceDetailW(devices.list, &found, detail, room.size(), nullptr, nullptr))
+        opened = CreateFileW(detail->DevicePath, GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE,
+                             nullptr, OPEN_EXISTING, 0, nullptr);
+    if (opened == INVALID_HANDLE_VALUE) {
+        failed_with = GetLastError();
+        return failed_with == ERROR_ACCESS_DENIED ? EACCES : EIO;
+    }
+    device = opened;
+    return 0;
 }
 
 int map(Handle device, char*& base, std::uint64_t& bytes) noexcept {
     Wanted wanted;
     Mapped mapped{};
     DWORD got = 0;
-    if (!DeviceIoControl(device, map_request, &wanted, sizeof wanted, &mapped, sizeof mapped, &got, nullptr))
-        return EBUSY;
+    if (!DeviceIoControl(device, map_request, &wanted, sizeof wanted, &mapped, sizeof mapped, &got, nullptr)) {
+        failed_with = GetLastError();
+        return meaning(failed_with);
+    }
+    failed_with = ERROR_INVALID_DATA;
     if (got != sizeof mapped || !mapped.memory) return EIO;
     base = static_cast<char*>(mapped.memory);
     bytes = mapped.bytes;
     return 0;
 }
+
+unsigned last_error() noexcept { return failed_with; }
 
 void unmap(Handle device) noexcept {
     DWORD got = 0;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mutex.h: a mutex that no constructor makes, so that constructors may use it: mingw's std::mutex is not constant.
+// mutex.h: a mutex that no constructor makes, so that constructors may use it: mingw's std::mutex is not constant. And
+// one that a process which ends does not wait for: Windows has ended its other threads, with whatever they held, when
+// it tells libraries.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -8,12 +10,15 @@
 
 namespace barcuda::os {
 
+// No thread runs but this one, and none will.
+bool process_ends() noexcept;
+
 class Mutex {
   public:
     void lock() noexcept {
         std::uint32_t was = 0;
         if (state_.compare_exchange_strong(was, held, std::memory_order_acquire)) return;
-        while (state_.exchange(awaited, std::memory_order_acquire) != 0)
+        while (state_.exchange(awaited, std::memory_order_acquire) != 0 && !process_ends())
             futex_wait(word(), awaited, second, Among::threads);
     }
     bool try_lock() noexcept {

@@ -25,14 +25,6 @@ constexpr std::size_t prefix_length = sizeof device_prefix - 1;
 
 bool is_device(const char* path) { return std::strncmp(path, device_prefix, prefix_length) == 0; }
 
-int open_device(const char* path) {
-    char* end;
-    const unsigned long number = std::strtoul(path + prefix_length, &end, 10);
-    if (end == path + prefix_length || *end) return -1;
-    void* const device = os::ivshmem::open(static_cast<unsigned>(number));
-    return device ? _open_osfhandle(reinterpret_cast<std::intptr_t>(device), O_RDWR | O_BINARY) : -1;
-}
-
 Error taken(const char* path) {
     return error(Error::no_channel, 0,
                  "%s: another process of this guest has it, and it serves one at a time; end that process, or give the "
@@ -40,11 +32,60 @@ Error taken(const char* path) {
                  path);
 }
 
+Error open_device(const char* path, int& file) {
+    char* end;
+    void* device = nullptr;
+    const unsigned long number = std::strtoul(path + prefix_length, &end, 10);
+    const bool named = end != path + prefix_length && !*end;
+    switch (named ? os::ivshmem::open(static_cast<unsigned>(number), device) : ENODEV) {
+        case 0: break;
+        case ENODEV:
+            return error(Error::not_found, 0,
+                         "%s: there is no such ivshmem device, or virtio-win's driver has none (`barcuda doctor` lists "
+                         "them)",
+                         path);
+        case EACCES:
+            return error(Error::permission, 0,
+                         "%s: Windows does not let this user open the device; run the program as an administrator",
+                         path);
+        default:
+            return error(Error::system, 0, "%s: virtio-win's driver does not open the device: Windows error %u", path,
+                         os::ivshmem::last_error());
+    }
+    file = _open_osfhandle(reinterpret_cast<std::intptr_t>(device), O_RDWR | O_BINARY);
+    return file >= 0 ? Error() : error(Error::system, errno, "%s: the process has too many open files", path);
+}
+
+// What the driver has said to the request for the device's memory.
+Error unmapped(const char* path, int code) {
+    const unsigned windows = os::ivshmem::last_error();
+    switch (code) {
+        case EBUSY: return taken(path);
+        case EAGAIN:
+            return error(Error::not_ready, 0,
+                         "%s: the device has no memory yet; start its bridge on the host, and then the VM", path);
+        case ENOTSUP:
+            return error(Error::system, 0,
+                         "%s: its driver does not know the request for its memory (Windows error %u); install the "
+                         "ivshmem driver of a current virtio-win image",
+                         path, windows);
+        case ENOMEM:
+            return error(Error::system, 0,
+                         "%s: Windows could not map its memory (Windows error %u); use a region of 1 or 2 GiB, with a "
+                         "bridge for each CUDA process of the guest",
+                         path, windows);
+        default: return error(Error::system, 0, "%s: its driver refuses its memory: Windows error %u", path, windows);
+    }
+}
+
 Error open_one(DoorPlace& place, const char* path) {
     const bool device = is_device(path);
-    const int fd = device ? open_device(path) : _open(path, O_RDWR | O_BINARY | O_NOINHERIT);
-    if (fd < 0 && device)
-        return error(Error::not_found, 0, "%s: there is no such ivshmem device, or virtio-win's driver has none", path);
+    int fd = -1;
+    if (device) {
+        if (Error e = open_device(path, fd)) return e;
+    } else {
+        fd = _open(path, O_RDWR | O_BINARY | O_NOINHERIT);
+    }
     if (fd < 0 && _doserrno == ERROR_SHARING_VIOLATION) return taken(path);
     if (fd < 0 && errno == EACCES) return error(Error::permission, 0, "%s: permission denied", path);
     if (fd < 0) return error(Error::not_found, 0, "%s: there is no such region; name another path", path);
@@ -52,7 +93,7 @@ Error open_one(DoorPlace& place, const char* path) {
     os::View* view = nullptr;
     file.keep(fd);
     if (const int code = os::map_view(fd, path, view))
-        return code == EBUSY ? taken(path) : error(Error::system, code, "%s: cannot be mapped", path);
+        return device ? unmapped(path, code) : error(Error::system, code, "%s: cannot be mapped", path);
     place.make<ViewDoor>(path, std::move(file), view->bytes, reinterpret_cast<std::uint64_t>(view->base), !device);
     return {};
 }

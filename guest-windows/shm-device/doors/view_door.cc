@@ -20,7 +20,7 @@ void ViewDoor::choose_bell(std::uint32_t& bell) {
 
 // A bridge that serves a file notices who reads it (doors/file_door.cc).
 void ViewDoor::ring(const std::uint32_t* word) const {
-    if (!word) os::touch(fd());
+    if (!word && is_file_) os::touch(fd());
 }
 
 // A bridge that serves a file has locked it.
