@@ -168,9 +168,10 @@ $(W)/rows.exe: $(W)/tests/windows/rows.o $(W)/shm-device/rows/identity.o
 
 # Unit tests that ask nothing of the system, and those of what only Windows has: tests/windows/test_units.py.
 windows_units := $(patsubst %.cc,$(W)/%.o,$(wildcard tests/windows/unit/*.cc)) $(patsubst tests/unit/%.cc,$(W)/tests/unit/%.o,$(wildcard $(patsubst %,tests/unit/%_test.cc,queue/virtqueue queue/virtqueue_lists \
-    queue/virtqueue_hostile queue/virtqueue_threads queue/wait rows/identity rows/visible_devices guest/live_memory guest/guest_crowd base/size base/bucket)))
+    queue/virtqueue_hostile queue/virtqueue_threads queue/packet queue/wait rows/identity rows/visible_devices rows/given_work \
+    region/snapshot guest/live_memory guest/guest_crowd guest/managed_addresses guest/managed_state base/size base/bucket base/failure))) $(W)/tests/unit/support/sample.o
 googletest := /usr/src/googletest/googletest
-$(windows_units): windows_flags += -O0 -isystem $(googletest)/include
+$(windows_units): windows_flags += -O0 -Wa,-mbig-obj -isystem $(googletest)/include
 $(W)/gtest.o: $(googletest)/src/gtest-all.cc
 	$(call making,MINGW,$<)
 	@$(windows_compile) $(windows_flags) -O0 -w -I$(googletest) -I$(googletest)/include -c -o $@ $<
@@ -181,12 +182,20 @@ $(W)/units.exe: $(windows_units) $(W)/gtest_main.o $(W)/gtest.o $(W)/entries.o $
 	$(call making,LINK)
 	@$(windows_cxx) -static -s -o $@ $^ -Wl,--whole-archive $(W)/driver.a -Wl,--no-whole-archive $(windows_libraries)
 
+# Those of the runtime, which are clients of a bridge: over nvcuda.dll, as the DLLs of the runtime are.
+windows_runtime_units := $(patsubst tests/unit/%.cc,$(W)/tests/unit/%.o,$(wildcard $(patsubst %,tests/unit/runtime/runtime_%_test.cc,device error graph layout \
+    memory registry)))
+$(windows_runtime_units): windows_flags += -O0 -isystem $(googletest)/include
+$(W)/runtime_units.exe: $(windows_runtime_units) $(W)/gtest_main.o $(W)/gtest.o $(windows_runtime) $(windows_base) | $(dlls)/nvcuda.dll
+	$(call making,LINK)
+	@$(windows_cxx) -static -s -o $@ $^ -L$(W) -lnvcuda $(windows_libraries)
+
 # Of `make check`. The rest of it is not held up where these packages cannot be had.
 windows-deps: deps
 	@$(MAKE) --no-print-directory installed packages='$(windows_packages)' || echo "  without them tests/windows is skipped"
 .PHONY: windows-deps
 windows_rows := $(W)/native/rows $(W)/native/types.o $(W)/rows.exe $(W)/tests/windows/types.o
-windows_tests := $(windows_programs) $(W)/units.exe
+windows_tests := $(windows_programs) $(W)/units.exe $(W)/runtime_units.exe
 tests: $(if $(and $(windows_cxx),$(toolkit)),$(if $(SANITIZE),,windows_built))
 windows: packages := $(windows_packages) $(unit_packages)
 windows: installed

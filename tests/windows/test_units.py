@@ -1,14 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unit tests that ask nothing of the system, built by mingw-w64, under Wine: the queue, rows, and parts of the client."""
+"""Unit tests that ask nothing of the system, built by mingw-w64, under Wine: the queue, rows, and parts of the client; and those of the runtime, as
+clients of a Linux bridge."""
 import re
 
-from windows.under_wine import BUILD, need_built, wine
+import pytest
 
-UNITS = BUILD / "windows/units.exe"
+from e2e.flat import BUILD, needs_soft
+from windows.under_wine import client_of, need_built, serving, wine
+
+WINDOWS = BUILD / "windows"
+
+region = pytest.fixture(serving)
+
+
+def passes(program, least, **how):
+    need_built(program)
+    said = wine(program, "--gtest_brief=1", **how)
+    assert int(re.search(r"PASSED  \] (\d+) tests", said)[1]) > least, said
+    assert "FAILED" not in said
 
 
 def test_unit_tests_pass():
-    need_built(UNITS)
-    said = wine(UNITS, "--gtest_brief=1")
-    assert int(re.search(r"PASSED  \] (\d+) tests", said)[1]) > 100, said
-    assert "FAILED" not in said
+    passes(WINDOWS / "units.exe", 180)
+
+
+@needs_soft("Windows programs are tried with the software GPU")
+def test_unit_tests_of_the_runtime_pass(region):
+    passes(WINDOWS / "runtime_units.exe", 60, env=client_of(region))

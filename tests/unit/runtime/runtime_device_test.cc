@@ -3,8 +3,6 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <thread>
@@ -165,19 +163,6 @@ TEST_F(RuntimeDevice, ADriverFunctionIsFoundByItsName) {
     EXPECT_EQ(cudaSuccess, cudaGetDriverEntryPointByVersion("cuNoSuch", &function, 12000, cudaEnableDefault, &found));
     EXPECT_EQ(cudaDriverEntryPointSymbolNotFound, found);
     EXPECT_EQ(nullptr, function);
-}
-
-// Natively, too, a child of a process that uses CUDA has no CUDA; it must be told so, and must not hang or crash.
-TEST_F(RuntimeDevice, IsGoneInAForkedChild) {
-    cudaFree(nullptr);
-    pid_t child = fork();
-    if (child == 0) {
-        void* memory = nullptr;
-        _exit(cudaMalloc(&memory, 16) == cudaErrorInitializationError ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(child, waitpid(child, &status, 0));
-    EXPECT_EQ(0, status);
 }
 
 }  // namespace

@@ -66,8 +66,8 @@ TEST_F(RuntimeError, OfADeadContextIsAlsoForgottenOnceItWasAskedFor) {
 
 TEST_F(RuntimeErrorText, IsTheSameAsTheRealLibraryGives) {
     const char* home = std::getenv("CUDA_HOME");
-    auto path = std::filesystem::path(home ? home : "/usr/local/cuda") / "lib64/libcudart.so.13";
-    void* real = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    const auto path = std::filesystem::path(home ? home : "/usr/local/cuda") / "lib64/libcudart.so.13";
+    void* real = dlopen(path.string().c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!real) GTEST_SKIP() << dlerror();
     auto name = reinterpret_cast<const char* (*)(cudaError_t)>(dlsym(real, "cudaGetErrorName"));
     auto text = reinterpret_cast<const char* (*)(cudaError_t)>(dlsym(real, "cudaGetErrorString"));
