@@ -23,7 +23,26 @@ std::string size_in(std::uint64_t bytes) {  // in the form of QEMU, libvirt and 
 // Includes the region, which is memory of the VM in this case, and begins at a multiple of one GiB.
 std::uint64_t most_memory(const VmConfig& c) { return c.memory + c.size + (1ull << 30); }
 
-std::string qemu_line(const VmConfig& c) { return fmt::format("{}", fmt::join(qemu_options(c), " ")); }
+// The devices of a Windows guest, whose driver gives each to one process: NAME-1 and so on, each with a bridge.
+std::vector<VmConfig> devices_of(const VmConfig& c) {
+    if (c.windows == 0) return {c};
+    std::vector<VmConfig> all;
+    for (int number = 1; number <= c.windows; ++number) {
+        VmConfig one = c;
+        one.name = fmt::format("{}-{}", c.name, number);
+        one.region = container::usual_region(one.name);
+        one.id = fmt::format("barcuda{}", number);
+        all.push_back(one);
+    }
+    return all;
+}
+
+std::string qemu_line(const VmConfig& c) {
+    std::vector<std::string> words;
+    for (const VmConfig& device : devices_of(c))
+        for (const std::string& word : qemu_options(device)) words.push_back(word);
+    return fmt::format("{}", fmt::join(words, " "));
+}
 
 // libvirt's element for a device with the region; libvirt looks for the region in /dev/shm.
 std::string shmem(const VmConfig& c) {
@@ -55,8 +74,10 @@ std::string libvirt(const VmConfig& c) {
             "  <server path='{1}'/>\n  <msi vectors='1'/>\n</shmem>\n",
             c.name, c.socket);
     if (c.pmem) return libvirt_pmem(c);
-    return fmt::format("<!-- virsh edit {}: into <devices>; libvirt looks for the file in /dev/shm -->\n{}", c.name,
-                       shmem(c));
+    std::string elements;
+    for (const VmConfig& device : devices_of(c)) elements += shmem(device);
+    return fmt::format("<!-- virsh edit {}: into <devices>; libvirt looks for {} in /dev/shm -->\n{}", c.name,
+                       c.windows > 1 ? "the files" : "the file", elements);
 }
 
 std::string proxmox(const VmConfig& c) {
@@ -126,8 +147,23 @@ bool is_other_monitor(const std::string& manager) {
     return manager == "cloud-hypervisor" || manager == "crosvm" || manager == "firecracker";
 }
 
+// What of --windows cannot be; empty: nothing.
+std::string check_windows(const VmConfig& c) {
+    constexpr std::uint64_t gib = 1ull << 30;
+    if (c.windows == 0) return {};
+    if (c.manager != "libvirt" && c.manager != "qemu" && c.manager != "proxmox")
+        return fmt::format("--windows: for libvirt, qemu and proxmox, not for {}", c.manager);
+    if (c.interrupts || c.pmem)
+        return "virtio-win's driver takes ivshmem-plain, and both sides poll: leave out --doorbell and --virtio-pmem";
+    if (!c.region.empty()) return "--windows names a region for each device: leave out --region";
+    if (c.size != gib && c.size != 2 * gib) return "a Windows guest's device has 1 or 2 GiB: --size 1G or 2G";
+    return {};
+}
+
 // Prints what to add to a VM, for its manager.
 int vm_config(VmConfig c) {
+    if (c.size == 0) c.size = (c.windows ? 1ull : 4ull) << 30;
+    if (const std::string wrong = check_windows(c); !wrong.empty()) return complain("vm-config", wrong);
     if (c.region.empty()) c.region = c.manager == "kubevirt" ? container::in_kubevirt : container::usual_region(c.name);
     if (c.socket.empty()) c.socket = fmt::format("/run/barcuda/{}/doorbell", c.name);
     if (c.interrupts && c.suspends)
@@ -159,12 +195,12 @@ int vm_config(VmConfig c) {
 
 std::vector<std::string> qemu_options(const VmConfig& c) {
     if (c.interrupts)
-        return {"-chardev", "socket,id=barcuda,path=" + c.socket, "-device",
-                "ivshmem-doorbell,chardev=barcuda,vectors=1"};
+        return {"-chardev", fmt::format("socket,id={},path={}", c.id, c.socket), "-device",
+                fmt::format("ivshmem-doorbell,chardev={},vectors=1", c.id)};
     std::vector<std::string> words = {
         "-object",
-        fmt::format("memory-backend-file,id=barcuda,share=on,mem-path={},size={}", c.region, size_in(c.size)),
-        "-device", c.pmem ? "virtio-pmem-pci,memdev=barcuda" : "ivshmem-plain,memdev=barcuda"};
+        fmt::format("memory-backend-file,id={},share=on,mem-path={},size={}", c.id, c.region, size_in(c.size)),
+        "-device", fmt::format("{},memdev={}", c.pmem ? "virtio-pmem-pci" : "ivshmem-plain", c.id)};
     if (c.suspends && !c.pmem) words.back() += ",master=on";
     if (c.pmem)
         words.insert(words.begin(),
@@ -174,6 +210,7 @@ std::vector<std::string> qemu_options(const VmConfig& c) {
 
 void add_vm_config(App& app) {
     const auto options = std::make_shared<VmConfig>();
+    options->size = 0;  // the default, which depends on the guest
     const Command command =
         app.add("vm-config", "on a host: print what to add to a VM", [options] { return vm_config(*options); });
     command.add_choice("manager", "the program that manages the VM", "for ",
@@ -183,7 +220,14 @@ void add_vm_config(App& app) {
         .required()
         .check(check_name);
     command.add_option("--region", options->region, "the file (default: /dev/shm/barcuda-NAME)");
-    add_size(command, "--size", options->size, "the region's size, as the bridge has it; with K, M or G");
+    command.add_option("--size", options->size, "the region's size, as the bridge has it; with K, M or G")
+        .as_size()
+        .default_str("4G, or 1G with --windows");
+    command
+        .add_option("--windows", options->windows,
+                    "for a Windows guest: so many devices, each with a region and a bridge (barcuda-bridge@NAME-1 and "
+                    "so on), one for each CUDA process that runs at the same time")
+        .range(1, 16);
     const Option doorbell =
         command.add_flag("--doorbell", options->interrupts, "with interrupts, through the bridge's socket");
     command

@@ -79,6 +79,37 @@ def test_libvirt_takes_no_region_of_another_folder_but_a_doorbell():
     refused("--libvirt", "vm1", "--region", "/dev/hugepages/vm1", says="--doorbell")
 
 
+# ---- Windows guests: a device for each process ---------------------------------------------------------------------------------------------
+def test_a_windows_guest_gets_devices_of_a_gibibyte_with_a_region_each():
+    added = tree.fromstring(f"<devices>{config('--libvirt', 'vm1', '--windows', '3')}</devices>")
+    devices = [(shmem.get("name"), shmem.find("model").get("type"), shmem.find("size").text) for shmem in added.findall("shmem")]
+    assert devices == [(f"barcuda-vm1-{number}", "ivshmem-plain", "1024") for number in (1, 2, 3)]
+    line = config("--qemu", "vm1", "--windows", "2", "--size", "2G")
+    assert line.split() == [word for number in (1, 2) for word in (
+        "-object", f"memory-backend-file,id=barcuda{number},share=on,mem-path=/dev/shm/barcuda-vm1-{number},size=2G",
+        "-device", f"ivshmem-plain,memdev=barcuda{number}")]
+    assert config("--proxmox", "vm1", "--windows", "2", "--size", "2G").endswith(f"args: {line}")
+
+
+def test_a_machine_of_qemus_comes_up_with_a_windows_guests_devices(regions):
+    need("qemu-system-x86_64")
+    served = [regions(), regions()]
+    options = config("--qemu", "vm1", "--windows", "2")
+    for number, region in enumerate(served, 1):
+        region.serve()
+        options = options.replace(f"/dev/shm/barcuda-vm1-{number}", str(region.path))
+    ran = run("qemu-system-x86_64", "-S", "-nodefaults", "-display", "none", "-qmp", "stdio", *options.split(), input=QUESTIONS)
+    assert ran.status == 0 and ran.out.count('"vendor": 6900') == 2, ran
+
+
+@pytest.mark.parametrize("words, says", [
+    ("--kubevirt vm1 --windows 2", "not for kubevirt"), ("--qemu vm1 --windows 2 --doorbell", "leave out --doorbell"),
+    ("--qemu vm1 --windows 2 --virtio-pmem", "leave out"), ("--qemu vm1 --windows 2 --region /dev/shm/x", "leave out --region"),
+    ("--qemu vm1 --windows 2 --size 4G", "--size 1G or 2G"), ("--qemu vm1 --windows 17", "--windows")])
+def test_what_no_windows_guest_takes_is_refused(words, says):
+    refused(*words.split(), says=says)
+
+
 # ---- KubeVirt ----------------------------------------------------------------------------------------------------------------------------
 DOMAIN = """<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>a_b</name><devices><disk type='file'>\
 <source file='/a &amp; b'/></disk></devices><metadata>100% \\n $x</metadata></domain>"""
