@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // move.cc: `barcuda move`: a VM goes on under another bridge, here or on another host (suspended/stream.h). Exactly one
 // side goes on, even if a process is killed: a child does the work, and if it is killed, its parent asks the source's
-// bridge what was decided, and says it to the destination over a new connection.
+// bridge what was decided, and says it to the destination over a new connection. With --qmp QEMU stops the guest and
+// writes it into the same stream; the guest goes on, or its QEMU ends, only when it is known which side goes on.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -32,6 +33,7 @@
 #include "host-bridge/cli/ask.h"
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/moving.h"
+#include "host-bridge/cli/qemu.h"
 #include "host-bridge/cli/suspending.h"
 #include "host-bridge/cli/transport.h"
 #include "host-bridge/suspended/sent_set.h"
@@ -47,13 +49,18 @@ constexpr int between_looks = 20;  // milliseconds
 
 struct MoveCommand {
     std::string region = "/dev/shm/barcuda", transport{};
+    std::string qmp{}, qmp_there{};    // the monitors of both QEMUs
     std::vector<std::string> words{};  // VM, DEST, options of the bridge there
     double within = 10;                // seconds
     bool stop_and_copy = false;
 };
 
+// What a guest did before it was stopped.
+enum class GuestBefore { untouched, ran, paused };
+
 // What the parent must know of a child that was killed.
 struct Progress {
+    std::atomic<GuestBefore> guest{GuestBefore::untouched};
     std::atomic<bool> may_be_there{false};  // the destination may have all of it
     std::atomic<bool> has_left{false};      // the source's bridge has ended
 };
@@ -62,9 +69,15 @@ enum class Side { source, destination };
 
 class Move {
   public:
-    // `early`: the region's bytes go while the programs run, and once more those that have changed.
-    Move(SuspendOrder order, Destination to, MoveOrder offer, bool early, Progress& progress)
-        : order_(std::move(order)), to_(std::move(to)), offer_(std::move(offer)), early_(early), progress_(progress) {}
+    // `early`: the region's bytes go while the programs run, and once more those that have changed. `qmp`: the guest
+    // goes, too.
+    Move(SuspendOrder order, Destination to, MoveOrder offer, bool early, std::string qmp, Progress& progress)
+        : order_(std::move(order)),
+          to_(std::move(to)),
+          offer_(std::move(offer)),
+          early_(early),
+          qmp_(std::move(qmp)),
+          progress_(progress) {}
 
     // Notes which clients run: these are to run again if they do not move.
     Failure begin() {
@@ -77,16 +90,27 @@ class Move {
 
     // In the child: the whole move.
     int run() {
+        SuspendOrder order = order_;
+        if (offer_.guest) {
+            if (const Failure e = guest_.connect(qmp_)) return complain(e.text());
+            if (const Failure e = guest_.check(order_.region)) return complain(e.text());
+            order.guest = &guest_;
+        }
         Transport transport;
         if (const Failure e = offer(transport)) return complain(e.text());
         SetSender sender(transport.stream(), progress_.may_be_there);
         if (early_)
             if (const Failure e = send_early(sender)) return complain(fmt::format("{}: {}", to_.called, e.text()));
         const auto begun = Clock::now();
+        if (offer_.guest) {
+            if (const Failure e = guest_.look_at_state()) return complain(e.text());
+            progress_.guest = guest_.state() == "running" ? GuestBefore::ran : GuestBefore::paused;
+        }
         Suspended what;
-        if (const int status = suspend_to(sender, order_, what); status != 0) {
+        if (const int status = suspend_to(sender, order, what); status != 0) {
             if (progress_.may_be_there && !transport.stream().refused()) return settle(&transport) ? 0 : status;
             let_run();
+            let_guest_go_on();
             return status;
         }
         if (!settle(&transport)) return 1;
@@ -107,9 +131,13 @@ class Move {
             }
         if (side == Side::destination) {
             progress_.has_left = true;
-            return tell(transport, MoveWord::go, MoveWord::awake, 600);
+            const bool awake = tell(transport, MoveWord::go, MoveWord::awake, 600);
+            if (awake) end_guest();
+            else if (offer_.guest) complain("the guest stands still here: end its QEMU when it goes on there");
+            return awake;
         }
         let_run();
+        let_guest_go_on();
         if (progress_.may_be_there) tell(transport, MoveWord::drop, MoveWord::dropped, 5);
         return false;
     }
@@ -163,6 +191,31 @@ class Move {
         }
     }
 
+    // A child that was killed has left the guest to this process. Empty: there is one, or it was not touched.
+    Failure find_guest() {
+        const GuestBefore before = progress_.guest;
+        if (guest_ || before == GuestBefore::untouched) return {};
+        if (Failure e = guest_.connect(qmp_)) return e;
+        guest_.take_over(before == GuestBefore::ran ? "running" : "paused");
+        return {};
+    }
+
+    void let_guest_go_on() {
+        Failure e = find_guest();
+        if (!e && guest_) e = guest_.go_on();
+        if (e)
+            complain(fmt::format("the guest still stands still (`cont` by its monitor lets it go on): {}", e.text()));
+    }
+
+    // It goes on at the destination. Until that was known, what stands still here might have been the last copy.
+    void end_guest() {
+        const Failure e = find_guest();
+        if (!e && guest_) guest_.quit();
+        if (e)
+            complain(fmt::format(
+                "the guest goes on at the destination; end its QEMU here, in which it stands still: {}", e.text()));
+    }
+
     // The source's bridge decides: it has ended for good, or it goes on.
     Failure decide(Side& side) const {
         constexpr std::chrono::seconds patience{60};
@@ -170,7 +223,8 @@ class Move {
         for (const auto end = Clock::now() + patience; Clock::now() < end; poll(nullptr, 0, between_looks)) {
             if (tell_bridge(SuspendRequest{}, *reply)) {
                 if (is_served(order_.region)) continue;  // it ends, or another one follows it
-                side = Side::destination;
+                // Where the destination cannot have all of it, somebody else has ended the bridge.
+                side = progress_.may_be_there ? Side::destination : Side::source;
                 return {};
             }
             if (reply->step == SuspendStep::ended) continue;
@@ -181,9 +235,9 @@ class Move {
             return {};
         }
         return fmt::format(
-            "{}: its bridge neither answers nor ends, so nothing is decided: end it, and then at {} "
+            "{}: its bridge neither answers nor ends, so nothing is decided{}: end it, and then at {} "
             "`barcuda receive --go`, or `--drop`",
-            order_.region, to_.called);
+            order_.region, offer_.guest ? ", and the guest stands still" : "", to_.called);
     }
 
     // Until it is answered, or for this many seconds. Repeating it is harmless.
@@ -231,7 +285,9 @@ class Move {
     const Destination to_;
     const MoveOrder offer_;
     const bool early_;
+    const std::string qmp_;
     Progress& progress_;
+    Qemu guest_;
     std::set<std::uint32_t> running_;
 };
 
@@ -279,8 +335,14 @@ int run(const MoveCommand& command) {
                         wrong_usage);
     Destination to = Destination::of_command(command.transport);
     if (command.transport.empty())
-        if (const Failure e = Destination::of_url(*url, {url + 1, words.end()}, to))
+        if (const Failure e = Destination::of_url(*url, command.qmp_there.empty() ? command.qmp : command.qmp_there,
+                                                  {url + 1, words.end()}, to))
             return complain("move", e.text(), wrong_usage);
+    if (!command.qmp_there.empty() && (command.qmp.empty() || !command.transport.empty()))
+        return complain("move",
+                        "--to is the monitor of the QEMU at ssh://HOST/NAME, and needs --qmp; with --command name it "
+                        "there: barcuda receive --qmp SOCKET",
+                        wrong_usage);
     SuspendOrder order{.command = "move", .region = command.region, .within = command.within};
     MoveOrder offer;
     const watch::View there = watch::look(false);
@@ -299,6 +361,7 @@ int run(const MoveCommand& command) {
     if (const Failure e = may_leave(its->region)) return complain("move", e.text());
     offer.name = its->name;
     offer.region = order.region;
+    offer.guest = !command.qmp.empty();
     offer.source = source_of(order.region).text;
     if (offer.source.empty()) return complain("move", order.region + ": this region cannot be opened here");
     unsigned char id[16];
@@ -308,7 +371,7 @@ int run(const MoveCommand& command) {
     void* const shared = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return complain("move", strerror(errno));
     Progress& progress = *new (shared) Progress;
-    Move move(order, to, offer, !command.stop_and_copy, progress);
+    Move move(order, to, offer, !command.stop_and_copy, command.qmp, progress);
     if (const Failure e = move.begin()) return complain("move", e.text());
     return supervise(move, progress);
 }
@@ -340,6 +403,12 @@ void add_move(App& app) {
         .capture_default_str();
     command.add_option("--command", options->transport,
                        "a command whose input and output lead to `barcuda receive`, in place of ssh and DEST");
+    command.add_option("--qmp", options->qmp,
+                       "also the guest itself: the socket of its QEMU's monitor (-qmp "
+                       "unix:SOCKET,server=on,wait=off); QEMU ends when the guest goes on there");
+    command.add_option("--to", options->qmp_there,
+                       "the socket of the monitor of the QEMU there, which was started with -incoming defer (default: "
+                       "the path of --qmp)");
     command.add_flag("--stop-and-copy", options->stop_and_copy,
                      "send nothing while the programs run: less is sent, and they stand still for longer");
     command.add_option("--within", options->within, "how long the GPU's work may take to end")

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -33,6 +34,8 @@ constexpr std::size_t most_answer = 1 << 20;
 constexpr std::uint64_t most_stream = std::uint64_t{1} << 42;  // a QEMU that its guest has taken over writes on and on
 constexpr int passed = 3;                                      // the descriptor's number in virsh
 constexpr const char* name_of_pipe = "barcuda";
+// An object of QEMU's that means nothing to it, and is there as long as QEMU is.
+constexpr const char *kind_of_mark = "secret", *name_of_mark = "barcuda-move-";
 
 // QEMU's answer as what it returns, or as its error.
 Failure result_of(const json& answer, json& result) {
@@ -251,10 +254,14 @@ Failure Qemu::check(const std::string& region) {
     return {};
 }
 
-Failure Qemu::ignore_shared(bool yes) {
-    json list = json::array({{{"capability", "x-ignore-shared"}, {"state", yes}}});
+// The region is left out; and a QEMU that reads a guest takes the disks from another one when its guest goes on, not
+// before: until then the guest may go on in the other one.
+Failure Qemu::migrate_our_way(bool yes) {
+    json list = json::array();
+    for (const char* const name : {"x-ignore-shared", "late-block-activate"})
+        list.push_back({{"capability", name}, {"state", yes}});
     if (Failure e = talk_->tell("migrate-set-capabilities", {{"capabilities", list}})) return e;
-    ignores_ = yes;
+    our_way_ = yes;
     return {};
 }
 
@@ -280,7 +287,7 @@ Failure Qemu::stop() {
 }
 
 Failure Qemu::begin_to_save(const File& to) {
-    if (Failure e = ignore_shared(true)) return e;
+    if (Failure e = migrate_our_way(true)) return e;
     // The sooner it is over, the sooner the guest goes on.
     if (Failure e = talk_->tell("migrate-set-parameters", {{"max-bandwidth", std::int64_t{1} << 40}})) return e;
     if (Failure e = talk_->give(to.fd())) return e;
@@ -336,6 +343,11 @@ Failure Qemu::save(const Sink& to) {
     return passed ? Failure() : pass_on();
 }
 
+void Qemu::take_over(const std::string& state) {
+    state_ = state;
+    stopped_ = our_way_ = true;
+}
+
 Failure Qemu::go_on() {
     if (!stopped_) return {};
     stopped_ = false;
@@ -345,8 +357,8 @@ Failure Qemu::go_on() {
         if (Failure e = talk_->look("query-migrate", "status", status)) return e;
         poll(nullptr, 0, between_answers);
     }
-    if (ignores_)
-        if (Failure e = ignore_shared(false)) return e;
+    if (our_way_)
+        if (Failure e = migrate_our_way(false)) return e;
     return state_ == "running" ? talk_->guest("cont", "resume") : Failure();
 }
 
@@ -355,21 +367,38 @@ void Qemu::quit() {
     (void)talk_->guest("quit", "destroy");  // its answer may be lost
 }
 
-Failure Qemu::load(const File& from) {
+Failure Qemu::awaits_guest() {
     std::string status;
     if (Failure e = talk_->look("query-status", "status", status)) return e;
-    if (status != "inmigrate") return "QEMU does not wait for a guest: start it with -incoming defer";
+    return status == "inmigrate" ? Failure() : "QEMU does not wait for a guest: start it with -incoming defer";
+}
+
+Failure Qemu::load(const File& from) {
+    if (Failure e = awaits_guest()) return e;
     if (Failure e = talk_->tell("stop")) return e;  // a guest that ran would go on by itself
-    if (Failure e = ignore_shared(true)) return e;
+    if (Failure e = migrate_our_way(true)) return e;
     if (Failure e = talk_->give(from.fd())) return e;
     return talk_->tell("migrate-incoming", {{"uri", fmt::format("fd:{}", name_of_pipe)}});
 }
 
 Failure Qemu::loaded() {
     if (Failure e = migrated("read")) return e;
-    return ignore_shared(false);
+    return migrate_our_way(false);
 }
 
 Failure Qemu::run(const std::string& state) { return state == "running" ? talk_->guest("cont", "resume") : Failure(); }
+
+Failure Qemu::mark(const std::string& move) {
+    return talk_->tell("object-add", {{"qom-type", kind_of_mark}, {"id", name_of_mark + move}, {"data", move}});
+}
+
+bool Qemu::has_mark(const std::string& move) {
+    json all;
+    if (talk_->tell("qom-list", {{"path", "/objects"}}, all)) return false;
+    return std::ranges::any_of(all, [&](const json& one) {
+        const auto name = one.is_object() ? one.find("name") : one.end();
+        return one.is_object() && name != one.end() && *name == json(name_of_mark + move);
+    });
+}
 
 }  // namespace barcuda

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // receive.cc: `barcuda receive`: the destination's end of `barcuda move`, on standard input and output
 // (suspended/stream.h). Each state is in the VM's folder (moved_vm.h), so another process can go on where one was
-// killed.
+// killed. With --qmp a QEMU here reads the guest before the source decides, and lets it go on when the bridge serves.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +23,9 @@
 #include "host-bridge/cli/moved_vm.h"
 #include "host-bridge/cli/moving.h"
 #include "host-bridge/cli/notices.h"
+#include "host-bridge/cli/qemu.h"
+#include "host-bridge/cli/saved_guest.h"
+#include "host-bridge/suspended/description.h"
 #include "host-bridge/suspended/sent_set.h"
 #include "host-bridge/watch/bridges.h"
 
@@ -29,6 +34,7 @@ namespace {
 
 struct ReceiveCommand {
     std::string region, folder;
+    std::string qmp;  // the monitor of the QEMU that gets the guest
     bool go = false, drop = false;
     std::vector<std::string> words;  // NAME, and the bridge's options
 };
@@ -46,15 +52,23 @@ class Reception {
 
     // The VM is in its folder, and the source has decided. Twice is as once.
     Failure go(const std::string& id) {
-        if (vm_.has_gone_on(id)) return {};
+        const bool went_on = vm_.has_gone_on(id);
+        if (went_on && !vm_.waits()) return {};
         if (!vm_.waits()) return name_ + ": no VM of that move waits here";
         if (Failure e = settle_region()) return e;
         WakingBridge bridge;
-        if (!serves(region_)) {
+        if (!went_on && !serves(region_)) {
             if (Failure e = start(bridge, false)) return e;
             if (Failure e = bridge.await_ready()) return e;
         }
-        return note(id);
+        return go_on(id);
+    }
+
+    // It goes on at its source, or what is here is of no more use. A guest that runs here is left alone.
+    void drop(const std::string& id) {
+        vm_.drop();
+        if (vm_.has_gone_on(id) || command_.qmp.empty() || (!qemu_ && qemu_.connect(command_.qmp))) return;
+        if (qemu_.has_mark(id)) qemu_.quit();
     }
 
     Failure take() { return vm_.take(); }
@@ -71,6 +85,7 @@ class Reception {
         // Programs without a VM have that file. Then this bridge can have it only when the other one has ended.
         const bool in_place = source_of(region_).text == order.source;
         if (!in_place && is_served(region_)) return region_ + ": a bridge serves this region here already";
+        if (Failure e = find_qemu(order)) return e;
         if (Failure e = vm_.begin(order)) return e;
         if (Failure e = stream.send(MoveWord::welcome)) return e;
         SetWriter writer;
@@ -78,29 +93,32 @@ class Reception {
         Description its;
         if (Failure e = receive_set(stream, writer, its)) return e;
         has_clients_ = !its.clients.empty();
+        guest_ = its.vm;
         WakingBridge bridge;
-        if (!in_place) {
-            Failure e = start(bridge, true);
-            if (!e) e = bridge.await_back();
-            if (!e) e = vm_.note_filled(source_of(region_).text);
-            if (e) {
-                vm_.drop();
-                return e;
-            }
+        Failure why = order.guest == guest_.empty() ? "what has come is not what was offered" : "";
+        if (!in_place && !why) {
+            why = start(bridge, true);
+            if (!why) why = bridge.await_back();
+            if (!why) why = vm_.note_filled(source_of(region_).text);
+        }
+        if (!why) why = load(order.id);
+        if (why) {
+            drop(order.id);
+            return why;
         }
         if (Failure e = stream.send(MoveWord::have)) return e;
         Stream::Message message;
         if (Failure e = stream.receive(message)) return e;
         if (message.word == MoveWord::drop) {
             decided = true;
-            vm_.drop();
+            drop(order.id);
             return stream.send(MoveWord::dropped);
         }
         if (message.word != MoveWord::go) return "the other side has decided nothing";
         decided = true;
         if (in_place || !bridge.go() || bridge.await_ready()) {
             if (Failure e = go(order.id)) return e;
-        } else if (Failure e = note(order.id)) {
+        } else if (Failure e = go_on(order.id)) {
             return e;
         }
         return stream.send(MoveWord::awake);
@@ -118,6 +136,7 @@ class Reception {
         if (Failure e = set.open(vm_.set())) return e;
         region_ = region_of(set.description().name, set.description().region);
         has_clients_ = !set.description().clients.empty();
+        guest_ = set.description().vm;
         constexpr int looks = 3000, between_looks = 20;  // milliseconds: a minute in all
         for (int i = 0; is_served(region_) && !serves(region_); ++i) {
             if (i == looks) return region_ + ": another process has locked this region";
@@ -137,8 +156,48 @@ class Reception {
         return bridge.start(vm_, words, waits);
     }
 
-    Failure note(const std::string& id) const {
+    // Before anything is sent: whether a QEMU here can take the guest.
+    Failure find_qemu(const MoveOrder& order) {
+        if (!order.guest && !command_.qmp.empty())
+            return "the guest does not come: name its monitor at the source, too (barcuda move --qmp SOCKET)";
+        if (!order.guest) return {};
+        if (Failure e = connect_qemu()) return e;
+        return qemu_.awaits_guest();
+    }
+
+    Failure connect_qemu() {
+        if (qemu_) return {};
+        if (command_.qmp.empty())
+            return name_ +
+                   ": its guest comes, too: name the monitor of the QEMU here that will run it (barcuda "
+                   "receive --qmp SOCKET)";
+        if (Failure e = qemu_.connect(command_.qmp)) return e;
+        return qemu_.check(region_);
+    }
+
+    // Behind it a QEMU here has the guest, which stands still; or the set has none. That QEMU may have read it for an
+    // earlier process.
+    Failure load(const std::string& id) {
+        if (guest_.empty()) return {};
+        if (Failure e = connect_qemu()) return e;
+        if (qemu_.has_mark(id)) return qemu_.loaded();
+        if (vm_.has_gone_on(id))
+            return "the QEMU in which the guest went on has ended, so what is here is older than its disks: `barcuda "
+                   "receive --drop` removes it";
+        const std::string path = vm_.set() + "/" + part_of_vm;
+        const File part(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+        if (!part) return fmt::format("{}: {}", path, strerror(errno));
+        if (Failure e = qemu_.awaits_guest()) return e;
+        if (Failure e = qemu_.mark(id)) return e;
+        return load_guest(part, qemu_);
+    }
+
+    // The bridge serves. What is noted before the guest runs: no other QEMU gets it from now on.
+    Failure go_on(const std::string& id) {
+        if (Failure e = load(id)) return e;
         if (Failure e = vm_.note_awake(id)) return e;
+        if (!guest_.empty())
+            if (Failure e = qemu_.run(guest_)) return "QEMU has the guest, and does not say that it runs: " + e.text();
         vm_.drop();
         return {};
     }
@@ -148,6 +207,8 @@ class Reception {
     MovedVm vm_;
     std::string region_;
     bool has_clients_ = false;
+    std::string guest_;  // what it did: running or paused; empty: the set has none
+    Qemu qemu_;
 };
 
 int said(const Failure& failure) { return failure ? complain("receive", failure.text()) : 0; }
@@ -159,7 +220,7 @@ int decide(const ReceiveCommand& command, const std::string& name) {
     if (const Failure e = reception.take()) return said(e);
     if (!reception.vm().waits()) return complain("receive", name + ": no VM of that name waits here");
     if (command.go) return said(reception.go(reception.vm().order().id));
-    reception.vm().drop();
+    reception.drop(reception.vm().order().id);
     return 0;
 }
 
@@ -196,7 +257,7 @@ int run(const ReceiveCommand& command) {
     }
     const bool its = reception.vm().waits() && reception.vm().order().id == order.id;
     if (message.word == MoveWord::drop && !reception.vm().has_gone_on(order.id)) {
-        if (its) reception.vm().drop();
+        if (its) reception.drop(order.id);
         return said(stream.send(MoveWord::dropped));
     }
     if (!its && !reception.vm().has_gone_on(order.id)) return refuse(name + ": no VM of that move waits here");
@@ -215,6 +276,9 @@ void add_receive(App& app) {
                        "the region's file here (default: as on the other host, with the name in place of the VM's)");
     command.add_option("--folder", options->folder,
                        "where the VM lies until it goes on (default: ~/.local/share/barcuda/moved)");
+    command.add_option("--qmp", options->qmp,
+                       "the socket of the monitor of the QEMU here that gets the guest, which `barcuda move --qmp` "
+                       "sends, too: it was started with -incoming defer, and with the region's file");
     const Option go = command.add_flag("--go", options->go,
                                        "a VM that waits here goes on: its source has ended it, and cannot say so");
     command.add_flag("--drop", options->drop, "a VM that waits here is removed: it goes on at its source").excludes(go);

@@ -72,9 +72,15 @@ Failure drain(const File& from, std::uint64_t most, const Sink& to) {
 
 class Suspension {
   public:
-    // `name`: of the subcommand.
-    Suspension(const char* name, const SuspendCommand& command, std::string door, std::string region, SetPlace& set)
-        : name_(name), command_(command), door_(std::move(door)), region_(std::move(region)), set_(set) {}
+    // `name`: of the subcommand. `guest`: a machine that stays stopped.
+    Suspension(const char* name, const SuspendCommand& command, std::string door, std::string region, SetPlace& set,
+               Qemu* guest = nullptr)
+        : name_(name),
+          command_(command),
+          door_(std::move(door)),
+          region_(std::move(region)),
+          guest_(guest),
+          set_(set) {}
 
     const Suspended& what() const { return what_; }
 
@@ -84,10 +90,10 @@ class Suspension {
         if (const Failure e = tell({.what = SuspendRequest::begin}, reply)) return failed(e);
         const Failure why = suspend();
         if (held_ && !why) {
-            if (qemu_) qemu_.quit();
+            if (own_) own_.quit();
             return 0;
         }
-        const Failure stays = qemu_ ? qemu_.go_on() : Failure();
+        const Failure stays = own_ ? own_.go_on() : Failure();
         // Until they run again. A bridge that has gone needs none of that.
         const auto end = Clock::now() + std::chrono::duration<double>(command_.within + answers_within);
         for (Failure gone = tell({.what = SuspendRequest::cancel}, reply); !gone && reply.returning != 0;) {
@@ -104,9 +110,10 @@ class Suspension {
     Failure find_qemu() {
         if (command_.qmp.empty() && command_.domain.empty()) return {};
         parts::catch_signals();
-        if (Failure e = command_.domain.empty() ? qemu_.connect(command_.qmp) : qemu_.use_domain(command_.domain))
+        if (Failure e = command_.domain.empty() ? own_.connect(command_.qmp) : own_.use_domain(command_.domain))
             return e;
-        return qemu_.check(region_);
+        guest_ = &own_;
+        return own_.check(region_);
     }
 
     static Failure interrupted() { return parts::caught() ? "interrupted" : ""; }
@@ -127,8 +134,8 @@ class Suspension {
         SuspendReply& reply = *reply_;
         const Heartbeat heartbeat(*this);
         if (!hold_all(name_, command_.region, command_.vm, command_.within)) return said;
-        if (qemu_ && !command_.check)
-            if (Failure e = qemu_.stop()) return e;
+        if (guest_ && !command_.check)
+            if (Failure e = guest_->stop()) return e;
         std::vector<File> files;
         if (Failure e = freeze(files)) return e;
         clients_.assign(reply.rows, reply.rows + reply.count);
@@ -259,8 +266,8 @@ class Suspension {
         const auto books = static_cast<std::uint64_t>(st.st_size);
         if (Failure e = frames("books.zst", [&](FrameWriter& to) { return pack_file(files[2].fd(), books, to); }))
             return e;
-        if (qemu_) {
-            description.vm = qemu_.state();
+        if (guest_) {
+            description.vm = guest_->state();
             if (Failure e = frames(part_of_vm, [this](FrameWriter& to) { return save_vm(to); })) return e;
         }
         description.domain = command_.domain;
@@ -271,7 +278,7 @@ class Suspension {
 
     Failure describe_domain() {
         std::string text;
-        if (Failure e = qemu_.describe(text)) return e;
+        if (Failure e = guest_->describe(text)) return e;
         SetPlace::Sink sink;
         if (Failure e = set_.make(part_of_domain, sink)) return e;
         const auto bytes = std::as_bytes(std::span(text));
@@ -282,7 +289,7 @@ class Suspension {
     }
 
     Failure save_vm(FrameWriter& to) {
-        return qemu_.save([&to](std::span<const std::byte> piece) -> Failure {
+        return guest_->save([&to](std::span<const std::byte> piece) -> Failure {
             if (Failure e = interrupted()) return e;
             return to.add(piece);
         });
@@ -352,7 +359,8 @@ class Suspension {
     const char* const name_;
     const SuspendCommand& command_;
     const std::string door_, region_;
-    Qemu qemu_;
+    Qemu own_;     // which goes on or ends with this suspension
+    Qemu* guest_;  // own_, or the caller's, or none
     const std::unique_ptr<SuspendReply> reply_ = std::make_unique<SuspendReply>();
     SetPlace& set_;
     std::vector<SuspendRow> clients_;
@@ -418,7 +426,7 @@ int suspend_to(SetPlace& place, const SuspendOrder& order, Suspended& what) {
     command.region = order.region;
     command.vm = order.vm;
     command.within = order.within;
-    Suspension suspension(order.command, command, order.door, order.region, place);
+    Suspension suspension(order.command, command, order.door, order.region, place, order.guest);
     const int status = suspension.run();
     what = suspension.what();
     return status;

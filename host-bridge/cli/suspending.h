@@ -10,11 +10,16 @@
 
 namespace barcuda {
 
+class Qemu;
+
 struct SuspendOrder {
     const char* command;       // the subcommand's name
     std::string region, vm{};  // without a name: the VM of that region
     std::string door{};        // of the VM with that name
     double within = 10;        // seconds
+    // The guest's machine, connected and checked, or none: it is stopped and saved, too, and still stands still
+    // behind that. Whether it goes on is the caller's to say.
+    Qemu* guest = nullptr;
 };
 
 struct Suspended {

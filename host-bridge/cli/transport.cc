@@ -24,7 +24,8 @@ std::string quoted(const std::string& word) {
 
 }  // namespace
 
-Failure Destination::of_url(const std::string& url, const std::vector<std::string>& more, Destination& to) {
+Failure Destination::of_url(const std::string& url, const std::string& qmp, const std::vector<std::string>& more,
+                            Destination& to) {
     constexpr std::string_view scheme = "ssh://";
     const std::string form = url + ": a destination is ssh://[USER@]HOST[:PORT]/NAME";
     if (!url.starts_with(scheme)) return form;
@@ -42,7 +43,9 @@ Failure Destination::of_url(const std::string& url, const std::vector<std::strin
     to.called = url;
     to.words = {"ssh", "-T", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"};
     if (!port.empty()) to.words.insert(to.words.end(), {"-p", port});
-    std::string there = "barcuda receive " + quoted(name);
+    std::string there = "barcuda receive ";
+    if (!qmp.empty()) there += fmt::format("--qmp {} ", quoted(qmp));
+    there += quoted(name);
     for (const std::string& word : more) there += " " + quoted(word);
     to.words.insert(to.words.end(), {"--", host, there});
     return {};

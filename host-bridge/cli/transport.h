@@ -17,8 +17,10 @@ struct Destination {
     std::vector<std::string> words;  // the command line that speaks with `barcuda receive`
     std::string called;              // for people
 
-    // ssh://[USER@]HOST[:PORT]/NAME; `more`: options of the bridge there.
-    static Failure of_url(const std::string& url, const std::vector<std::string>& more, Destination& to);
+    // ssh://[USER@]HOST[:PORT]/NAME; `qmp`: the monitor of the QEMU there, or empty; `more`: options of the bridge
+    // there.
+    static Failure of_url(const std::string& url, const std::string& qmp, const std::vector<std::string>& more,
+                          Destination& to);
     // Words for a shell of this host.
     static Destination of_command(const std::string& command);
 };

@@ -17,7 +17,6 @@
 #include <iterator>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/cli/installation.h"
@@ -27,8 +26,8 @@
 #include "host-bridge/cli/commands.h"
 #include "host-bridge/cli/notices.h"
 #include "host-bridge/cli/qemu.h"
+#include "host-bridge/cli/saved_guest.h"
 #include "host-bridge/suspended/description.h"
-#include "host-bridge/suspended/frames.h"
 
 namespace barcuda {
 namespace {
@@ -49,41 +48,15 @@ struct Guest {
     File file{};
 };
 
-// The domain that libvirt has started in vain ends. A QEMU that another program has started stays.
-Failure give_up(const Guest& guest, Qemu& qemu, const Failure& why) {
-    if (guest.socket.empty()) qemu.quit();
-    return why;
-}
-
 // Gives QEMU the guest, whose bytes the bridge has verified.
 Failure load(const Guest& guest) {
     Qemu qemu;
-    FrameReader frames;
-    if (Failure e = frames.open(guest.file.fd())) return fmt::format("{}: {}", part_of_vm, e.text());
     if (Failure e = guest.socket.empty() ? qemu.create(guest.name, guest.domain) : qemu.connect(guest.socket)) return e;
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return strerror(errno);
-    File to(ends[1]);
-    {
-        const File qemus(ends[0]);
-        if (Failure e = qemu.load(qemus)) return give_up(guest, qemu, e);
+    if (Failure e = load_guest(guest.file, qemu)) {
+        // The domain that libvirt has started in vain ends; somebody else's QEMU is theirs.
+        if (guest.socket.empty()) qemu.quit();
+        return e;
     }
-    Failure broken;
-    std::jthread writes([&frames, &broken, to = std::move(to)] {
-        std::vector<std::byte> bytes(frame_bytes);
-        for (std::size_t frame = 0; frame < frames.count(); ++frame) {
-            const auto piece = std::span(bytes).first(frames.size(frame));
-            if ((broken = frames.read(frame, piece))) return;
-            for (std::size_t done = 0; done < piece.size();) {
-                const ssize_t n = write(to.fd(), piece.data() + done, piece.size() - done);
-                if (n <= 0) return;  // QEMU has stopped reading, and says why itself
-                done += static_cast<std::size_t>(n);
-            }
-        }
-    });
-    Failure e = qemu.loaded();
-    writes.join();
-    if (broken || e) return give_up(guest, qemu, broken ? broken : e);
     // It may run from now on, and no other QEMU gets it.
     if (const Failure silent = qemu.run(guest.state))
         tell(fmt::format("QEMU has the guest, and does not say that it runs: {}", silent.text()));

@@ -17,9 +17,10 @@
 namespace barcuda {
 namespace {
 
-// Whether a set can have a part of that name.
+// Whether a set that moves can have a part of that name.
 bool is_part(const std::string& name) {
     Description any;
+    any.vm = "running";
     unsigned channel = 0;
     if (std::sscanf(name.c_str(), "client-%u/", &channel) == 1 && channel < BARCUDA_MAX_CHANNELS)
         any.clients.push_back(channel);

@@ -37,7 +37,7 @@ constexpr const char* name_of(MoveWord word) {
     return "unknown";
 }
 
-constexpr const char* head_of_orders = "barcuda move";
+constexpr const char *head_of_orders = "barcuda move", *with_guest = "guest", *without_guest = "no guest";
 
 // Waits until the descriptor can be used. False: it took longer.
 bool ready(int fd, short events, std::chrono::milliseconds within) {
@@ -51,7 +51,8 @@ bool ready(int fd, short events, std::chrono::milliseconds within) {
 }  // namespace
 
 std::string MoveOrder::text() const {
-    return fmt::format("{} {}\n{}\n{}\n{}\n{}\n", head_of_orders, right_number, id, name, region, source);
+    return fmt::format("{} {}\n{}\n{}\n{}\n{}\n{}\n", head_of_orders, right_number, id, name, region, source,
+                       guest ? with_guest : without_guest);
 }
 
 Failure MoveOrder::parse(std::string_view text, MoveOrder& order) {
@@ -65,10 +66,11 @@ Failure MoveOrder::parse(std::string_view text, MoveOrder& order) {
             "the other side's stream begins with '{}', this build's with '{}': use builds with the same number",
             lines[0].substr(0, 40), right);
     constexpr std::size_t id_length = 32;
-    if (lines.size() != 5 || lines[1].size() != id_length ||
-        lines[1].find_first_not_of("0123456789abcdef") != std::string::npos)
+    if (lines.size() != 6 || lines[1].size() != id_length ||
+        lines[1].find_first_not_of("0123456789abcdef") != std::string::npos ||
+        (lines[5] != with_guest && lines[5] != without_guest))
         return "the other side's order is damaged";
-    order = {lines[1], lines[2], lines[3], lines[4]};
+    order = {lines[1], lines[2], lines[3], lines[4], lines[5] == with_guest};
     return {};
 }
 

@@ -8,10 +8,12 @@
 //     early    ------->               frames of the region, while the programs run
 //     part, bytes, part_end -->       of each part of the set
 //     description ---->
+//                           [QEMU has read the guest, which stands still]
 //              <-------  have         the set is whole, and stays there, whatever is killed
 //     [its bridge ends]
 //     go       ------->
-//              <-------  awake        its bridge serves
+//              <-------  awake        its bridge serves, and the guest goes on
+//     [its QEMU ends]
 //
 // The source decides. Until it has heard `have`, it goes on if anything fails. Once its bridge has ended, the
 // destination is to go on: `go` is said again over a new connection until it is answered. Between the two the
@@ -55,9 +57,10 @@ enum class MoveWord : std::uint32_t {
 
 // What a connection begins with: of `offer`, `go` and `drop`.
 struct MoveOrder {
-    static constexpr std::uint32_t right_number = 1;  // of the stream's form
+    static constexpr std::uint32_t right_number = 2;  // of the stream's form
     std::string id;                                   // of the move
     std::string name{}, region{}, source{};           // of `offer`: the VM's; source: which region of which boot
+    bool guest = false;                               // QEMU's part comes, too
     std::string text() const;
     static Failure parse(std::string_view text, MoveOrder& order);
 };

@@ -2,6 +2,7 @@
 """shell.py: a guest whose shell takes lines while its bridge, on this machine, is told what to do. (Guests that run one program: guest.py.)"""
 import copy
 import json
+import os
 import re
 import socket
 import subprocess
@@ -69,6 +70,17 @@ class Shell:
         assert ran.status == 0, f"{ran}\n{self.vm}\n{self.bridge_log}"
         first.wait()
         return ran.out
+
+    def receive(self, folder, name):
+        """Another QEMU and another region, for this guest: the command that receives it there. `moved`: then this is the guest."""
+        other, moved = f"{self.region}.{name}", copy.copy(self)
+        with open(other, "wb") as file:
+            file.truncate(os.path.getsize(self.region))
+        moved.go_on("--region", other, "--served", folder / "moved" / name / "log")
+        moved.region = other
+        until(lambda: (moved.log / "qmp").exists() or not moved.vm.runs(), lambda: f"QEMU waits: {moved.vm}")
+        words = [BARCUDA, "receive", "--folder", folder / "moved", "--region", other, "--qmp", moved.log / "qmp", name, "--device", DEVICE]
+        return words, moved
 
     def says(self, pattern, count=1):
         def found():

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A guest that is suspended with its clients by one command, when QEMU, the bridge and all workers have ended and the region is gone, and goes
-on in another QEMU, with right results; and what QEMU or the disk refuses, after which the guest runs as before. And a guest that goes from QEMU
-to QEMU while its bridge serves.
+on in another QEMU, with right results; and what QEMU or the disk refuses, after which the guest runs as before. That guest then moves to another
+QEMU, bridge and region, as a stream. And a guest that goes from QEMU to QEMU while its bridge serves.
 
 By hand: MOVES=20 moves it 20 times, at each of these doors; FORKS=8 starts eight clones at once."""
 import hashlib
+import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import tempfile
@@ -49,6 +51,16 @@ def boot(folder):
     yield boot
     for each in made:
         each.vm.kill(15)
+
+
+@pytest.fixture
+def ends():
+    """Bridges that no process of the test has started."""
+    regions = []
+    yield regions.append
+    for bridge in json.loads(run(BARCUDA, "ps", "--json").out)["bridges"]:
+        if bridge["region"] in regions:
+            os.kill(bridge["pid"], signal.SIGTERM)
 
 
 def begin(guest):
@@ -127,8 +139,38 @@ def test_a_guest_goes_on_several_times_each_with_its_own_region_and_seed(boot, f
     end_well(*clones)
 
 
+def move(guest, *words):
+    """By a pipe to the command that receives."""
+    return run(BARCUDA, "move", "--region", guest.region, "--qmp", guest.log / "qmp", "--command", "exec " + shlex.join(map(str, words)), patience=PATIENCE)
+
+
+def stays(guest, folder):
+    """A QEMU of another kind of machine does not take the guest, which goes on where it was."""
+    region, monitor = f"{guest.region}.wrong", folder / "wrong.qmp"
+    wrong = Program(folder, "wrong", ["qemu-system-x86_64", "-nodefaults", "-display", "none", "-machine", "q35", "-m", "64M", "-incoming", "defer",
+                                      "-qmp", f"unix:{monitor},server=on,wait=off",
+                                      "-object", f"memory-backend-file,id=region,share=on,mem-path={region},size=1G"])
+    until(monitor.exists, "QEMU waits")
+    ran = move(guest, BARCUDA, "receive", "--folder", folder / "moved", "--region", region, "--qmp", monitor, "wrong", "--device", DEVICE)
+    assert ran.status == 1 and "QEMU" in ran.err, f"{ran}\n{wrong}"
+    assert wrong.wait() != 0 and not (folder / "moved/wrong/set").exists()
+    trains_on(guest)
+
+
+def moves(guest, folder):
+    """The guest, which trains on under another bridge."""
+    words, moved = guest.receive(folder, "moved")
+    ran = move(guest, *words)
+    assert ran.status == 0, f"{ran}\n{moved.vm}\n{guest.bridge_log}\n{moved.bridge_log}"
+    print(ran.out)
+    guest.vm.wait()
+    Path(guest.region).unlink()
+    trains_on(moved)
+    return moved
+
+
 @pytest.mark.parametrize("door", ["plain", "virtio-pmem"])
-def test_a_guest_is_suspended_with_its_clients_and_goes_on(boot, folder, door):
+def test_a_guest_is_suspended_with_its_clients_and_goes_on_and_moves(boot, folder, ends, door):
     guest, suspended = boot(door), folder / "set"
     begin(guest)
     is_refused(guest, suspended, "vm.zst: File too large", "--qmp", guest.log / "qmp", preexec_fn=with_small_files)
@@ -140,6 +182,10 @@ def test_a_guest_is_suspended_with_its_clients_and_goes_on(boot, folder, door):
     ran = run(BARCUDA, "wake", suspended)
     assert ran.status == 1 and "name the monitor of the QEMU that will run it" in ran.err, ran
     guest.wake(suspended)
+    trains_on(guest)
+    stays(guest, folder)
+    guest = moves(guest, folder)
+    ends(guest.region)
     ends_well(guest)
 
 

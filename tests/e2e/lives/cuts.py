@@ -3,7 +3,8 @@
 the command, and each connection takes the first fault of the list in FILE (JSON), if there is one.
 
 A fault: {"word": "have", "count": 1, "delivered": false, "does": "cut"}: at the message of that name, the so many-th. `does`: cut (the
-connection ends), receiver (the command is killed), pid (the process of that number is), mover (the process that moves the VM is killed), both (and its parent).
+connection ends), receiver (the command is killed), mover (the process that moves the VM is killed), both (and its parent). `pid`: that process is killed
+before; `does` may be `nothing` then.
 """
 import json
 import os
@@ -62,13 +63,13 @@ def main():
                 if not hit:
                     continue
                 seen += 1
+                if "pid" in fault:
+                    os.kill(fault["pid"], signal.SIGKILL)
                 if fault["does"] == "cut":
                     os._exit(1)
                 elif fault["does"] == "receiver":
                     command.kill()
-                elif fault["does"] == "pid":
-                    os.kill(fault["pid"], signal.SIGKILL)
-                else:
+                elif fault["does"] in ("mover", "both"):
                     mover = os.getppid()
                     if fault["does"] == "both":
                         os.kill(parent_of(mover), signal.SIGKILL)

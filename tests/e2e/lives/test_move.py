@@ -6,26 +6,22 @@ The programs here have no VM. `pauses follows` plays its own: it has another reg
 so, and lets copies of itself go on as clones of a VM do.
 """
 import fcntl
-import json
 import os
 import re
 import signal
 import struct
-import shlex
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from e2e.flat import BARCUDA, BUILD, Program, run, succeed, until
+from e2e.flat import BARCUDA, BUILD, Program, run, until
+from e2e.lives.moves import Moves
 
 # `barcuda ps` ends with 1 where a bridge of another test hangs.
 pytestmark = pytest.mark.usefixtures("own_shm")
 F_OFD_SETLK = 37
 SEED = 26112
 MOVES = int(os.environ.get("MOVES", "3"))
-CUTS = Path(__file__).with_name("cuts.py")
 
 
 class Elsewhere:
@@ -110,38 +106,6 @@ def test_a_fork_gets_a_name_and_a_region_of_its_own(blocks, scratch, woken):
 
 
 # ---- moves -------------------------------------------------------------------------------------------------------------
-class Moves:
-    """A VM's moves: to another bridge of the same region, because programs without a VM have its file, or of another one."""
-
-    def __init__(self, region, folder):
-        self.region, self.folder, self.faults = region, folder, folder / "faults"
-        self.faults.write_text("[]")
-
-    def receive(self, name, *options, bridge=("--no-vm", "--device", "soft", "--log-level", "info")):
-        return [BARCUDA, "receive", "--folder", self.folder / "moved", *options, name, *bridge]
-
-    def move(self, name="-", *options, bridge=("--no-vm", "--device", "soft", "--log-level", "info"), faults=(), source=None):
-        self.faults.write_text(json.dumps(faults))
-        words = map(str, [sys.executable, CUTS, self.faults, *self.receive(name, *options, bridge=bridge)])
-        return run(BARCUDA, "move", "--region", source or self.region.path, "--command", "exec " + shlex.join(words))
-
-    def bridges(self):
-        """Those that serve, by the path of their region."""
-        serving = json.loads(succeed(BARCUDA, "ps", "--json"))["bridges"]
-        return {bridge["region"]: bridge for bridge in serving}
-
-    def waits(self, name="region"):
-        return (self.folder / "moved" / name / "set").exists()
-
-    def log(self, name="region"):
-        return (self.folder / "moved" / name / "log").read_text()
-
-    def end(self):
-        for bridge in self.bridges().values():
-            os.kill(bridge["pid"], signal.SIGTERM)
-        until(lambda: not self.bridges(), "all bridges end")
-
-
 @pytest.fixture
 def moves(blocks, scratch):
     those = Moves(blocks, scratch)
@@ -252,7 +216,7 @@ def test_wherever_a_move_is_cut_or_killed_exactly_one_side_goes_on(moves, does):
 def test_a_source_whose_bridge_is_killed_goes_on_with_the_next_one(moves):
     vm = plays_a_vm(moves.region)
     for place in {"word": "part"}, {"word": "part_end", "count": 3}, {"word": "have"}:
-        fault = {"delivered": True, "does": "pid", "pid": moves.region.bridge.proper, **place}
+        fault = {"delivered": True, "does": "nothing", "pid": moves.region.bridge.proper, **place}
         ran = moves.move(faults=[fault])
         assert goes_on(moves, ran, fault, vm) == "source"
         assert moves.region.bridge.runs()

@@ -283,8 +283,9 @@ TEST_F(SentSetTest, MessagesOutOfTheirOrderAreRefused) {
 }
 
 TEST_F(SentSetTest, NamesOfOtherFilesAreRefused) {
-    for (const char* const name : {"", "set.json", "../books.zst", "/tmp/x", "client-3", "client-3/../../x",
-                                   "client-999/births", "client-3/other", "client-03/births", "books.zst/births"})
+    for (const char* const name :
+         {"", "set.json", "../books.zst", "/tmp/x", "client-3", "client-3/../../x", "client-999/births",
+          "client-3/other", "client-03/births", "books.zst/births", "domain.xml"})
         EXPECT_THAT(refusal(message(MoveWord::part, name)), HasSubstr("is no part of a set")) << name;
     const std::string twice = message(MoveWord::part, "books.zst", 0) + message(MoveWord::part, "books.zst", 1);
     EXPECT_NE(refusal(twice), "");
@@ -299,14 +300,19 @@ TEST_F(SentSetTest, LengthsThatNoMessageHasAreRefused) {
 }
 
 TEST(MoveOrderTest, ComesBackAndNothingElseIsTakenForOne) {
-    const MoveOrder order{std::string(32, 'a'), "vm1", "/dev/shm/barcuda-vm1", "boot 1 2 3"};
     MoveOrder same;
-    ASSERT_EQ(MoveOrder::parse(order.text(), same).text(), "");
-    EXPECT_EQ(same.text(), order.text());
+    for (const bool guest : {false, true}) {
+        const MoveOrder order{std::string(32, 'a'), "vm1", "/dev/shm/barcuda-vm1", "boot 1 2 3", guest};
+        ASSERT_EQ(MoveOrder::parse(order.text(), same).text(), "");
+        EXPECT_EQ(same.text(), order.text());
+        EXPECT_EQ(same.guest, guest);
+    }
     EXPECT_THAT(MoveOrder::parse("", same).text(), HasSubstr("not the stream"));
     EXPECT_THAT(MoveOrder::parse("GET / HTTP/1.1\n", same).text(), HasSubstr("not the stream"));
     EXPECT_THAT(MoveOrder::parse("barcuda move 9\n", same).text(), HasSubstr("'barcuda move 9'"));
-    EXPECT_THAT(MoveOrder::parse("barcuda move 1\nno-id\nvm\nregion\nsource\n", same).text(), HasSubstr("damaged"));
+    for (const std::string id : {"no-id", "0123456789abcdef0123456789abcdef"})
+        EXPECT_THAT(MoveOrder::parse("barcuda move 2\n" + id + "\nvm\nregion\nsource\nguests\n", same).text(),
+                    HasSubstr("damaged"));
 }
 
 }  // namespace
