@@ -73,7 +73,6 @@ TEST_F(DescribingTest, ABridgeOfTheSameNumbersMayWakeIt) {
     EXPECT_THAT(refusal([](Description& d) { ++d.layout; }), HasSubstr("its layout has number"));
     EXPECT_THAT(refusal([](Description& d) { ++d.packets; }), HasSubstr("its format of packets has number"));
     EXPECT_THAT(refusal([](Description& d) { ++d.books; }), HasSubstr("its form of books has number"));
-    EXPECT_THAT(refusal([](Description& d) { ++d.rows; }), HasSubstr("has other commands"));
 }
 TEST_F(DescribingTest, OptionsThatContradictItAreNamed) {
     ground.options.size = 2 * region_size;
