@@ -16,8 +16,8 @@ bool names_object(const Rule& rule, const std::uint64_t* given) { return rule.ob
 int in_a_child(const Rule& rule, const std::uint64_t* given) {
     if (rule.in_child) return CUDA_SUCCESS;
     if (names_object(rule, given)) {
-        if (rule.named == Named::passes) return done;
-        return rule.named == Named::reads ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+        if (rule.named == WithObject::passes) return done;
+        return rule.named == WithObject::reads ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
     }
     return rule.before_init == CUDA_SUCCESS ? CUDA_ERROR_NOT_INITIALIZED : rule.before_init;
 }
@@ -31,7 +31,7 @@ int barcuda_admit(unsigned function, const std::uint64_t* given) noexcept {
     if (forked_after_init()) return admission::in_a_child(rule, given);
     if (!Client::initialized()) return rule.before_init;
     if (in_host_function()) {
-        const bool works = rule.named != admission::Named::nothing_else && admission::names_object(rule, given);
+        const bool works = rule.named != admission::WithObject::nothing_else && admission::names_object(rule, given);
         return rule.in_host_function || works ? CUDA_SUCCESS : CUDA_ERROR_NOT_PERMITTED;
     }
     if (const int fault = lost_context.load(std::memory_order_relaxed); fault && !rule.after_fault) return fault;

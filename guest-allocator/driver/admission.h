@@ -15,7 +15,7 @@ namespace barcuda::guest::admission {
 
 // What becomes of a call that names an object (a stream, an event, a graph, an array): NVIDIA's driver looks at the
 // object before it looks at anything else.
-enum class Named : std::uint8_t {
+enum class WithObject : std::uint8_t {
     nothing_else,  // all as without
     works,         // in a host function
     reads,         // and in a child that was forked after cuInit: what it tells is in the process's own books
@@ -29,7 +29,7 @@ struct Rule {
     bool in_host_function;  // may be called by a function that a stream or a graph runs
     bool waits;             // may wait for the GPU where the program does not say so: open captures may forbid it
     std::int8_t object;     // which argument names the object that it looks at first, from 0; -1: none
-    Named named;
+    WithObject named;
 };
 
 // What barcuda_admit() returns of a call that succeeds there and then.
@@ -57,25 +57,27 @@ inline constexpr std::string_view in_host_function[] = {"cuDriverGetVersion", "c
 struct LooksAt {
     std::string_view name;
     std::int8_t argument;  // one of the first four: they are in registers on each system
-    Named named;
+    WithObject named;
 };
 // clang-format off
 inline constexpr LooksAt looks_at[] = {
-    {"cuStreamQuery", 0, Named::passes}, {"cuStreamSynchronize", 0, Named::passes},
-    {"cuStreamDestroy", 0, Named::passes}, {"cuStreamWaitEvent", 0, Named::passes},
-    {"cuStreamAddCallback", 0, Named::passes}, {"cuLaunchHostFunc", 0, Named::passes},
-    {"cuStreamAttachMemAsync", 0, Named::passes}, {"cuStreamWriteValue32", 0, Named::passes},
-    {"cuStreamWaitValue32", 0, Named::passes}, {"cuStreamCopyAttributes", 0, Named::passes},
-    {"cuEventRecord", 1, Named::passes}, {"cuEventQuery", 0, Named::passes},
-    {"cuEventSynchronize", 0, Named::passes}, {"cuEventDestroy", 0, Named::passes},
-    {"cuGraphLaunch", 1, Named::passes}, {"cuGraphUpload", 1, Named::passes}, {"cuMemsetD8Async", 3, Named::passes},
-    {"cuStreamGetCtx", 0, Named::reads}, {"cuStreamGetId", 0, Named::reads},
-    {"cuStreamIsCapturing", 0, Named::reads}, {"cuStreamGetCaptureInfo", 0, Named::reads},
-    {"cuStreamGetFlags", 0, Named::works}, {"cuStreamGetPriority", 0, Named::works},
-    {"cuStreamGetDevice", 0, Named::works}, {"cuStreamGetAttribute", 0, Named::works}, {"cuEventElapsedTime", 1, Named::works},
-    {"cuGraphAddEmptyNode", 1, Named::works}, {"cuArrayGetDescriptor", 1, Named::works},
-    {"cuFuncGetAttribute", 2, Named::nothing_else}, {"cuFuncGetName", 1, Named::nothing_else},
-    {"cuIpcGetMemHandle", 1, Named::nothing_else}};
+    {"cuStreamQuery", 0, WithObject::passes}, {"cuStreamSynchronize", 0, WithObject::passes},
+    {"cuStreamDestroy", 0, WithObject::passes}, {"cuStreamWaitEvent", 0, WithObject::passes},
+    {"cuStreamAddCallback", 0, WithObject::passes}, {"cuLaunchHostFunc", 0, WithObject::passes},
+    {"cuStreamAttachMemAsync", 0, WithObject::passes}, {"cuStreamWriteValue32", 0, WithObject::passes},
+    {"cuStreamWaitValue32", 0, WithObject::passes}, {"cuStreamCopyAttributes", 0, WithObject::passes},
+    {"cuEventRecord", 1, WithObject::passes}, {"cuEventQuery", 0, WithObject::passes},
+    {"cuEventSynchronize", 0, WithObject::passes}, {"cuEventDestroy", 0, WithObject::passes},
+    {"cuGraphLaunch", 1, WithObject::passes}, {"cuGraphUpload", 1, WithObject::passes},
+    {"cuMemsetD8Async", 3, WithObject::passes},
+    {"cuStreamGetCtx", 0, WithObject::reads}, {"cuStreamGetId", 0, WithObject::reads},
+    {"cuStreamIsCapturing", 0, WithObject::reads}, {"cuStreamGetCaptureInfo", 0, WithObject::reads},
+    {"cuStreamGetFlags", 0, WithObject::works}, {"cuStreamGetPriority", 0, WithObject::works},
+    {"cuStreamGetDevice", 0, WithObject::works}, {"cuStreamGetAttribute", 0, WithObject::works},
+    {"cuEventElapsedTime", 1, WithObject::works},
+    {"cuGraphAddEmptyNode", 1, WithObject::works}, {"cuArrayGetDescriptor", 1, WithObject::works},
+    {"cuFuncGetAttribute", 2, WithObject::nothing_else}, {"cuFuncGetName", 1, WithObject::nothing_else},
+    {"cuIpcGetMemHandle", 1, WithObject::nothing_else}};
 // clang-format on
 
 // After a fault every function that looks at the context has the fault's error. What is listed asks for devices, or for
@@ -139,10 +141,9 @@ constexpr CUresult answer_before_init(std::string_view symbol) {
 static_assert(std::ranges::all_of(looks_at, [](const LooksAt& entry) { return entry.argument < 4; }));
 
 constexpr Rule rule_of(std::string_view symbol) {
-    Rule rule{answer_before_init(symbol), listed(after_fault, symbol),
-              listed(in_child, symbol),   listed(in_host_function, symbol),
-              listed(waits, symbol),      -1,
-              Named::nothing_else};
+    Rule rule{answer_before_init(symbol),       listed(after_fault, symbol), listed(in_child, symbol),
+              listed(in_host_function, symbol), listed(waits, symbol),       -1,
+              WithObject::nothing_else};
     const auto* const entry = std::ranges::find(looks_at, plain_name(symbol), &LooksAt::name);
     if (entry != std::end(looks_at)) {
         rule.object = entry->argument;

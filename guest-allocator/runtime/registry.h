@@ -37,7 +37,7 @@ struct Variable {
 // `unknown`: the error of a pointer that is none's.
 cudaError_t function_of(const void* symbol, CUfunction* function,
                         cudaError_t unknown = cudaErrorInvalidDeviceFunction);  // ready() included
-// The same for a function that is launched or asked about: the pointer may be a handle, too, and such a one it is not.
+// The same for a function that is launched or asked about: the pointer may be a handle, too, and is none.
 inline cudaError_t function_named(const void* symbol, CUfunction* function) {
     return function_of(symbol, function, symbol ? cudaErrorInvalidResourceHandle : cudaErrorInvalidDeviceFunction);
 }

@@ -65,7 +65,7 @@ int run(const HandOver& command) {
     if (const Failure why = pass(from, to)) {
         to.quit();  // before the guest goes on here
         if (const Failure stays = from.go_on())
-            complain("hand-over", fmt::format("the guest still stands still: {}", stays.text()));
+            complain("hand-over", fmt::format("the guest is still stopped: {}", stays.text()));
         return complain("hand-over", why.text());
     }
     // Where it has gone on, the region has, too: there is no way back to the first QEMU.

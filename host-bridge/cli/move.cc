@@ -133,7 +133,7 @@ class Move {
             progress_.has_left = true;
             const bool awake = tell(transport, MoveWord::go, MoveWord::awake, 600);
             if (awake) end_guest();
-            else if (offer_.guest) complain("the guest stands still here: end its QEMU when it goes on there");
+            else if (offer_.guest) complain("the guest is stopped here: end its QEMU when it goes on there");
             return awake;
         }
         let_run();
@@ -203,17 +203,16 @@ class Move {
     void let_guest_go_on() {
         Failure e = find_guest();
         if (!e && guest_) e = guest_.go_on();
-        if (e)
-            complain(fmt::format("the guest still stands still (`cont` by its monitor lets it go on): {}", e.text()));
+        if (e) complain(fmt::format("the guest is still stopped (`cont` by its monitor lets it go on): {}", e.text()));
     }
 
-    // It goes on at the destination. Until that was known, what stands still here might have been the last copy.
+    // It goes on at the destination. Until that was known, the stopped guest here might have been the last copy.
     void end_guest() {
         const Failure e = find_guest();
         if (!e && guest_) guest_.quit();
         if (e)
-            complain(fmt::format(
-                "the guest goes on at the destination; end its QEMU here, in which it stands still: {}", e.text()));
+            complain(fmt::format("the guest goes on at the destination; end its QEMU here, in which it is stopped: {}",
+                                 e.text()));
     }
 
     // The source's bridge decides: it has ended for good, or it goes on.
@@ -223,7 +222,7 @@ class Move {
         for (const auto end = Clock::now() + patience; Clock::now() < end; poll(nullptr, 0, between_looks)) {
             if (tell_bridge(SuspendRequest{}, *reply)) {
                 if (is_served(order_.region)) continue;  // it ends, or another one follows it
-                // Where the destination cannot have all of it, somebody else has ended the bridge.
+                // Where the destination cannot have all of it, another user has ended the bridge.
                 side = progress_.may_be_there ? Side::destination : Side::source;
                 return {};
             }
@@ -237,7 +236,7 @@ class Move {
         return fmt::format(
             "{}: its bridge neither answers nor ends, so nothing is decided{}: end it, and then at {} "
             "`barcuda receive --go`, or `--drop`",
-            order_.region, offer_.guest ? ", and the guest stands still" : "", to_.called);
+            order_.region, offer_.guest ? ", and the guest is stopped" : "", to_.called);
     }
 
     // Until it is answered, or for this many seconds. Repeating it is harmless.

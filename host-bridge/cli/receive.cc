@@ -175,7 +175,7 @@ class Reception {
         return qemu_.check(region_);
     }
 
-    // Behind it a QEMU here has the guest, which stands still; or the set has none. That QEMU may have read it for an
+    // Behind it a QEMU here has the guest, which is stopped; or the set has none. That QEMU may have read it for an
     // earlier process.
     Failure load(const std::string& id) {
         if (guest_.empty()) return {};

@@ -7,7 +7,7 @@
 
 namespace barcuda {
 
-// Gives QEMU the guest, whose bytes were verified. Behind it QEMU has all of it, and the guest stands still. SIGPIPE
+// Gives QEMU the guest, whose bytes were verified. Behind it QEMU has all of it, and the guest is stopped. SIGPIPE
 // must be ignored. A QEMU that has begun to read and does not end it is of no more use.
 Failure load_guest(const File& part, Qemu& qemu);
 

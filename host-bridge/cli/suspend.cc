@@ -101,7 +101,7 @@ class Suspension {
             if (Clock::now() > end) break;
             gone = tell({}, reply);
         }
-        if (stays) complain(name_, fmt::format("the guest still stands still: {}", stays.text()));
+        if (stays) complain(name_, fmt::format("the guest is still stopped: {}", stays.text()));
         return why ? failed(why) : hindered_ ? 1 : 0;
     }
 

@@ -17,7 +17,7 @@ struct SuspendOrder {
     std::string region, vm{};  // without a name: the VM of that region
     std::string door{};        // of the VM with that name
     double within = 10;        // seconds
-    // The guest's machine, connected and checked, or none: it is stopped and saved, too, and still stands still
+    // The guest's machine, connected and checked, or none: it is stopped and saved, too, and is still stopped
     // behind that. Whether it goes on is the caller's to say.
     Qemu* guest = nullptr;
 };

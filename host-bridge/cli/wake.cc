@@ -53,7 +53,7 @@ Failure load(const Guest& guest) {
     Qemu qemu;
     if (Failure e = guest.socket.empty() ? qemu.create(guest.name, guest.domain) : qemu.connect(guest.socket)) return e;
     if (Failure e = load_guest(guest.file, qemu)) {
-        // The domain that libvirt has started in vain ends; somebody else's QEMU is theirs.
+        // The domain that libvirt has started in vain ends; another program's QEMU stays.
         if (guest.socket.empty()) qemu.quit();
         return e;
     }

@@ -8,7 +8,7 @@
 //     early    ------->               frames of the region, while the programs run
 //     part, bytes, part_end -->       of each part of the set
 //     description ---->
-//                           [QEMU has read the guest, which stands still]
+//                           [QEMU has read the guest, which is stopped]
 //              <-------  have         the set is whole, and stays there, whatever is killed
 //     [its bridge ends]
 //     go       ------->

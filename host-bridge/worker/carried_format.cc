@@ -149,7 +149,7 @@ template <class Io, class State> void channel_state(Io& io, State& s) {
     });
 }
 
-// From a set, which may be anybody's: it is shown to people, and its numbers index tables.
+// From a set, which may be any process's: it is shown to people, and its numbers index tables.
 bool are_rows(const ClientRows::State& rows) {
     constexpr std::size_t most_letters = 128;
     const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };

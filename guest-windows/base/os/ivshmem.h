@@ -13,8 +13,8 @@ using Handle = void*;
 unsigned present() noexcept;
 // How many of them virtio-win's driver has.
 unsigned count() noexcept;
-// Opens the device of that number, from 0 on. Returns 0 or an errno; ENODEV: there is no such one, EACCES: this user may
-// not, EIO: something else (last_error).
+// Opens the device of that number, from 0 on. Returns 0 or an errno; ENODEV: there is none, EACCES: this user may not,
+// EIO: something else (last_error).
 int open(unsigned number, Handle& device) noexcept;
 // All of its memory, cached. Returns 0 or an errno; EBUSY: another process has it, and the driver gives it to one at a
 // time; EAGAIN: the device has no memory yet; ENOTSUP: the driver does not know the request; ENOMEM: Windows could not
