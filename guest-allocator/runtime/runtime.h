@@ -54,7 +54,7 @@ CUresult bind();                                   // the slow path of ready()
 CUresult primary(int device, CUcontext* context);  // retains it at first use
 int device_count();                                // 0 if there is none, or no driver
 int known_device_count();                          // 0 if the driver was not initialized here, nor in the parent
-bool exiting();            // main has returned: the driver may be gone, and nothing need be released
+bool exiting();  // main has returned: the driver may be gone, and nothing need be released
 
 // Makes sure that a context is current: the program's own (driver API) if it set one, else the device's primary one.
 inline CUresult ready() {
