@@ -168,8 +168,8 @@ $(W)/rows.exe: $(W)/tests/windows/rows.o $(W)/shm-device/rows/identity.o
 
 # Unit tests that ask nothing of the system, and those of what only Windows has: tests/windows/test_units.py.
 windows_units := $(patsubst %.cc,$(W)/%.o,$(wildcard tests/windows/unit/*.cc)) $(patsubst tests/unit/%.cc,$(W)/tests/unit/%.o,$(wildcard $(patsubst %,tests/unit/%_test.cc,queue/virtqueue queue/virtqueue_lists \
-    queue/virtqueue_hostile queue/virtqueue_threads queue/packet queue/wait rows/identity rows/visible_devices rows/given_work \
-    region/snapshot guest/live_memory guest/guest_crowd guest/managed_addresses guest/managed_state base/size base/bucket base/failure))) $(W)/tests/unit/support/sample.o
+    queue/virtqueue_hostile queue/virtqueue_threads queue/wait rows/identity rows/visible_devices rows/given_work \
+    region/snapshot guest/live_memory guest/guest_crowd guest/managed_addresses guest/managed_state base/size base/bucket base/failure)))
 googletest := /usr/src/googletest/googletest
 $(windows_units): windows_flags += -O0 -Wa,-mbig-obj -isystem $(googletest)/include
 $(W)/gtest.o: $(googletest)/src/gtest-all.cc

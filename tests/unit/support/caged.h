@@ -13,14 +13,9 @@
 #include "host-bridge/between/link.h"
 #include "host-bridge/cage/cage.h"
 #include "host-bridge/cage/measures.h"
+#include "tests/unit/support/sanitized.h"
 
 namespace barcuda::cage {
-
-#ifdef BARCUDA_SANITIZED
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
 
 #define SKIP_WITH_SANITIZERS() \
     if (sanitized) GTEST_SKIP() << "sanitizers make calls of their own"

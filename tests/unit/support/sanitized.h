@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// sanitized.h: whether this is a build under a sanitizer.
+#pragma once
+
+namespace barcuda {
+
+#ifdef BARCUDA_SANITIZED
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
+}  // namespace barcuda
