@@ -141,8 +141,11 @@ TEST_F(RuntimeRegistry, RefusesACopyBeyondTheEndOfAVariable) {
 
 TEST_F(RuntimeRegistry, SaysThatAnUnregisteredKernelIsInvalidAtTheLaunch) {
     char nobody = 0;
-    EXPECT_EQ(cudaErrorInvalidDeviceFunction, cudaLaunchKernel(&nobody, 1, 1, nullptr, 0, nullptr));
-    EXPECT_EQ(cudaErrorInvalidDeviceFunction, cudaGetLastError());
+    EXPECT_EQ(cudaErrorInvalidResourceHandle, cudaLaunchKernel(&nobody, 1, 1, nullptr, 0, nullptr));
+    EXPECT_EQ(cudaErrorInvalidResourceHandle, cudaGetLastError());
+    EXPECT_EQ(cudaErrorInvalidDeviceFunction, cudaLaunchKernel(nullptr, 1, 1, nullptr, 0, nullptr));
+    cudaFunction_t function = nullptr;
+    EXPECT_EQ(cudaErrorInvalidDeviceFunction, cudaGetFuncBySymbol(&function, &nobody));
 }
 
 TEST_F(RuntimeRegistry, SaysThatAKernelMissingFromItsCodeIsInvalidAtTheLaunch) {
@@ -173,7 +176,7 @@ TEST_F(RuntimeRegistry, ForgetsTheNamesOfAnUnloadedProgram) {
     __cudaUnregisterFatBinary(binary);
     binary = nullptr;
     EXPECT_EQ(nullptr, find_kernel(&stub));
-    EXPECT_EQ(cudaErrorInvalidDeviceFunction, cudaLaunchKernel(&stub, 1, 1, nullptr, 0, nullptr));
+    EXPECT_EQ(cudaErrorInvalidResourceHandle, cudaLaunchKernel(&stub, 1, 1, nullptr, 0, nullptr));
 }
 
 TEST_F(RuntimeRegistry, LaunchesAgainAfterTheDeviceWasReset) {

@@ -231,7 +231,7 @@ TEST_F(IdleTest, WhatGoesToOthersIsATokenAndNotTheDriversHandle) {
     ASSERT_EQ(body::cuIpcGetMemHandle(&token, p), CUDA_SUCCESS);
     EXPECT_NE(std::memcmp(&token, &drivers, sizeof token), 0);
     CUdeviceptr opened = 0;
-    EXPECT_EQ(body::cuIpcOpenMemHandle_v2(&opened, drivers, 0), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(body::cuIpcOpenMemHandle_v2(&opened, drivers, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(body::cuIpcOpenMemHandle_v2(&opened, token, 0), CUDA_SUCCESS);
     EXPECT_EQ(opened, p);
 }
