@@ -208,7 +208,7 @@ void Bridge::leave_asleep() {
 void Bridge::shut_down() {
     constexpr const char* why = "the bridge has been stopped";
     service_.leaving();
-    desks_->clients.each([why](Client& client) { client.end(Client::Ending::stopped, why); });
+    desks_->clients.each([](Client& client) { client.end(Client::Ending::stopped, why); });
     desks_->end_workers([this] { beat(); });
     ground_.kept.done();
     log::info("stopped");

@@ -23,15 +23,21 @@ std::string_view library_of(std::string_view name) {
 }
 
 // Prints which functions cross to the host, and how.
+// Whether the guest's function is written by hand (inner_call, inner_post) is the source's business.
+std::string_view way_of(std::string_view how) {
+    constexpr std::string_view inner = "inner_";
+    return how.starts_with(inner) ? how.substr(inner.size()) : how;
+}
+
 int support(bool json) {
     if (json) {
         nlohmann::ordered_json all = nlohmann::ordered_json::array();
         for (const auto& [name, how] : row_texts())
-            all.push_back({{"name", name}, {"how", how}, {"library", library_of(name)}});
+            all.push_back({{"name", name}, {"how", way_of(how)}, {"library", library_of(name)}});
         fmt::print("{}\n", all.dump(1));
         return 0;
     }
-    for (const auto& [name, how] : row_texts()) fmt::print("{:<8} {:<12} {}\n", library_of(name), how, name);
+    for (const auto& [name, how] : row_texts()) fmt::print("{:<8} {:<6} {}\n", library_of(name), way_of(how), name);
     return 0;
 }
 

@@ -21,6 +21,7 @@ def rows():
 def test_calls_and_posted_commands_are_named(rows):
     assert ("driver", "call", "cuMemPoolTrimTo") in rows, rows[:3]
     assert ("driver", "post", "cuMemsetD8Async") in rows, rows[:3]
+    assert {row[1] for row in rows} <= {"call", "post", "guest"}
 
 
 def test_words_and_json_say_the_same(rows):
