@@ -266,7 +266,7 @@ TEST_F(LeaveTest, TheNextWorkerHasTheQueuesPlaceTheExtentsAndTheObjects) {
 }
 TEST_F(LeaveTest, TheNextWorkerHasTheNumbersByWhichTheProgramNamesItsCommands) {
     ClientRows::State rows = ground.session.client_rows().state();
-    std::ranges::rotate(rows, rows.begin() + 1);
+    std::rotate(rows.begin(), rows.begin() + 1, rows.end());
     ground.session.client_rows().restore(rows);
     write();
     ASSERT_TRUE(able()) << what();
