@@ -6,8 +6,8 @@
 
 namespace barcuda::guest {
 
-// Fits CUmemAllocationProp, CUmemPoolProps: what NVIDIA's driver (580) says of memory that it would not make; and of
-// memory that is shared by fabric handles, which a guest cannot have, `fabric`.
+// Whether NVIDIA's driver (580) would make such memory; else its error. `bad_device`: its error for a device that does
+// not exist. `fabric`: the error for memory that is shared by fabric handles, which a guest cannot have.
 CUresult may_be_made(const CUmemLocation& location, unsigned handles, CUresult bad_device, CUresult fabric) noexcept;
 
 }  // namespace barcuda::guest

@@ -34,10 +34,10 @@ struct Variable {
 };
 
 // All of these leave recording to their caller.
-// `unknown`: the error of a pointer that is none's.
+// `unknown`: the error if no kernel is registered at that pointer.
 cudaError_t function_of(const void* symbol, CUfunction* function,
                         cudaError_t unknown = cudaErrorInvalidDeviceFunction);  // ready() included
-// The same for a function that is launched or asked about: the pointer may be a handle, too, and is none.
+// The same for launches and questions. Their pointer may also be a kernel's handle: CUDA calls an unknown one invalid.
 inline cudaError_t function_named(const void* symbol, CUfunction* function) {
     return function_of(symbol, function, symbol ? cudaErrorInvalidResourceHandle : cudaErrorInvalidDeviceFunction);
 }

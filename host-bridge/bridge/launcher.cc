@@ -60,11 +60,11 @@ std::unique_ptr<WorkerProcess> Launcher::adopt(pid_t pid, std::uint64_t start, s
     return WorkerProcess::adopt(pid, start, std::move(called), facts({}));
 }
 
-std::unique_ptr<WorkerProcess> Launcher::for_client(std::uint32_t slot, const KeptClient& its, bool anew) {
+std::unique_ptr<WorkerProcess> Launcher::for_client(std::uint32_t slot, const KeptClient& kept, bool from_disk) {
     const auto called = [slot](pid_t worker) { return fmt::format("channel {}: worker {}", slot, worker); };
-    if (!anew) return adopt(its.worker, its.worker_start, called(its.worker));
+    if (!from_disk) return adopt(kept.worker, kept.worker_start, called(kept.worker));
     auto worker =
-        start_bare({its.devices, its.devices + std::min<std::size_t>(its.device_count, std::size(its.devices))});
+        start_bare({kept.devices, kept.devices + std::min<std::size_t>(kept.device_count, std::size(kept.devices))});
     if (worker) worker->assign(called(worker->pid()));
     return worker;
 }

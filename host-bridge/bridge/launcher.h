@@ -35,9 +35,9 @@ class Launcher {
     // One that goes on with a client, and so reserves no memory of the region for it.
     std::unique_ptr<WorkerProcess> start_bare(const std::vector<int>& devices);
 
-    // The worker with which a client of an earlier bridge goes on: the one that it has, or a new one (`anew`), if the
-    // client was on a disk. Null: there is none, or none can be started.
-    std::unique_ptr<WorkerProcess> for_client(std::uint32_t slot, const KeptClient& its, bool anew);
+    // The worker with which a client of an earlier bridge goes on: its own, or a new one if the client was suspended
+    // (`from_disk`). Null: its worker has ended, or no worker can be started.
+    std::unique_ptr<WorkerProcess> for_client(std::uint32_t slot, const KeptClient& kept, bool from_disk);
     // One of an earlier bridge's (WorkerProcess::adopt).
     std::unique_ptr<WorkerProcess> adopt(pid_t pid, std::uint64_t start, std::string called);
 

@@ -224,9 +224,10 @@ void add_vm_config(App& app) {
         .as_size()
         .default_str("4G, or 1G with --windows");
     command
-        .add_option("--windows", options->windows,
-                    "for a Windows guest: so many devices, each with a region and a bridge (barcuda-bridge@NAME-1 and "
-                    "so on), one for each CUDA process that runs at the same time")
+        .add_option(
+            "--windows", options->windows,
+            "for a Windows guest: this many devices, each with a region and a bridge (barcuda-bridge@NAME-1 and "
+            "so on), one for each CUDA process that runs at the same time")
         .range(1, 16);
     const Option doorbell =
         command.add_flag("--doorbell", options->interrupts, "with interrupts, through the bridge's socket");

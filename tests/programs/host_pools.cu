@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // host_pools.cu: pools of host memory. A device's attributes say whether there are such; where they say no, each way to
 // one is refused by the code that says so, and what no driver would make is an invalid value. Where they say yes, CPU
-// and GPU reach the memory at one address, and it is had again in the order of streams.
+// and GPU reach the memory at one address, and freed memory is used again in the order of streams.
 #include <atomic>
 
 #include "driver.h"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`barcuda move --qmp`: the machine itself moves with its clients, and runs at one side only, whatever is killed and wherever the connection is
-cut. QEMU here has firmware for a guest. (Guests with programs: tests/vm/test_suspend.py.)"""
+"""`barcuda move --qmp`: the machine itself moves with its clients, and runs at one side only, also when a process is killed or the connection
+is lost at any step. QEMU here has firmware for a guest. (Guests with programs: tests/vm/test_suspend.py.)"""
 import json
 import os
 import signal

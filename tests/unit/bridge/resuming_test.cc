@@ -221,7 +221,7 @@ TEST_F(ResumingTest, ABridgeThatIsStoppedDoesNotWake) {
 
 // ---- from another bridge, which still serves the clients
 struct Moving : ResumingTest {
-    File other;  // the end of whoever says that the other bridge has ended
+    File other;  // held by the process that says when the other bridge has ended
     std::uint32_t slot = 0;
     void SetUp() override {
         ResumingTest::SetUp();
@@ -266,7 +266,7 @@ TEST_F(ResumingTest, ClientsOfABridgeThatWasKilledGoOnAtOnce) {
     EXPECT_EQ(turns, 0u);
     EXPECT_TRUE(client(first).is_served());
     EXPECT_EQ(desks->pauses.state(first), Paused::running);
-    EXPECT_EQ(desks->pauses.state(paused), Paused::held) << "and nobody has resumed it";
+    EXPECT_EQ(desks->pauses.state(paused), Paused::held) << "and no operator has resumed it";
     EXPECT_THAT(channels[1].status().message, HasSubstr("ended while the bridge was restarted"));
     EXPECT_EQ(sheet(first).carry.order, 0u) << "its worker has it already";
     kill_worker(first);

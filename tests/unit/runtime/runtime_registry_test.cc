@@ -140,12 +140,12 @@ TEST_F(RuntimeRegistry, RefusesACopyBeyondTheEndOfAVariable) {
 }
 
 TEST_F(RuntimeRegistry, SaysThatAnUnregisteredKernelIsInvalidAtTheLaunch) {
-    char nobody = 0;
-    EXPECT_EQ(cudaErrorInvalidResourceHandle, cudaLaunchKernel(&nobody, 1, 1, nullptr, 0, nullptr));
+    char unregistered = 0;
+    EXPECT_EQ(cudaErrorInvalidResourceHandle, cudaLaunchKernel(&unregistered, 1, 1, nullptr, 0, nullptr));
     EXPECT_EQ(cudaErrorInvalidResourceHandle, cudaGetLastError());
     EXPECT_EQ(cudaErrorInvalidDeviceFunction, cudaLaunchKernel(nullptr, 1, 1, nullptr, 0, nullptr));
     cudaFunction_t function = nullptr;
-    EXPECT_EQ(cudaErrorInvalidDeviceFunction, cudaGetFuncBySymbol(&function, &nobody));
+    EXPECT_EQ(cudaErrorInvalidDeviceFunction, cudaGetFuncBySymbol(&function, &unregistered));
 }
 
 TEST_F(RuntimeRegistry, SaysThatAKernelMissingFromItsCodeIsInvalidAtTheLaunch) {
@@ -167,9 +167,9 @@ TEST_F(RuntimeRegistry, SaysThatMoreSharedMemoryThanThereIsIsAnInvalidValue) {
 }
 
 TEST_F(RuntimeRegistry, SaysThatAnUnregisteredVariableIsInvalid) {
-    char nobody = 0;
+    char unregistered = 0;
     void* address = nullptr;
-    EXPECT_EQ(cudaErrorInvalidSymbol, cudaGetSymbolAddress(&address, &nobody));
+    EXPECT_EQ(cudaErrorInvalidSymbol, cudaGetSymbolAddress(&address, &unregistered));
 }
 
 TEST_F(RuntimeRegistry, ForgetsTheNamesOfAnUnloadedProgram) {
