@@ -462,21 +462,29 @@ void kernels(cudaStream_t s) {
 
 // ---- other modes ---------------------------------------------------------------------------------------------------
 
+double cpu_seconds() {
+    rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    const auto seconds = [](const timeval& t) {
+        return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+    };
+    return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+void wait_for_line() {
+    for (int c; (c = getchar()) != '\n' && c != EOF;) {}
+}
+
 // A client that has used the GPU and now sleeps. Who started it measures the host's side between the two lines.
 int idle(double seconds) {
     start();
     usleep(300000);  // let the start-up's last work end
     printf("{\"idle\": \"begin\"}\n");
     fflush(stdout);
-    rusage before, after;
-    getrusage(RUSAGE_SELF, &before);
+    const double before = cpu_seconds();
     usleep(static_cast<useconds_t>(seconds * 1e6));
-    getrusage(RUSAGE_SELF, &after);
+    const double used = cpu_seconds() - before;
     printf("{\"idle\": \"end\"}\n");
-    const auto cpu = [](const timeval& t) {
-        return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
-    };
-    const double used = cpu(after.ru_utime) + cpu(after.ru_stime) - cpu(before.ru_utime) - cpu(before.ru_stime);
     bench.value("idle_client_cpu", "percent", 100 * used / seconds);
     return 0;
 }
@@ -489,10 +497,54 @@ int hold(size_t bytes) {
     TRY(cudaDeviceSynchronize());
     printf("{\"hold\": \"begin\"}\n");
     fflush(stdout);
-    for (int c; (c = getchar()) != '\n' && c != EOF;) {}
+    wait_for_line();
     TRY(cudaMemcpy(&ends[0], memory, 1, cudaMemcpyDeviceToHost));
     TRY(cudaMemcpy(&ends[1], memory + bytes - 1, 1, cudaMemcpyDeviceToHost));
     return bench.failures || ends[0] != 0x5a || ends[1] != 0x5a;
+}
+
+// When a line has come: `what` so often, and the processors' time for it. Then it waits for another line.
+int work(const std::string& what, long times) {
+    cudaStream_t s;
+    char *device, *host;
+    TRY(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    TRY(cudaMalloc(&device, 16 * MiB));
+    TRY(cudaHostAlloc(&host, 16 * MiB, cudaHostAllocDefault));
+    memset(host, 1, 16 * MiB);
+    std::function<void()> once;
+    if (what == "copies_16M") {
+        once = [=, back = false]() mutable {
+            if (back) TRY(cudaMemcpyAsync(host, device, 16 * MiB, cudaMemcpyDeviceToHost, s));
+            else TRY(cudaMemcpyAsync(device, host, 16 * MiB, cudaMemcpyHostToDevice, s));
+            back = !back;
+            drain(s);
+        };
+    } else if (what == "copies_4K") {
+        once = [=] { TRY(cudaMemcpy(host, device, 4 * KiB, cudaMemcpyDeviceToHost)); };
+    } else if (what == "launches") {
+        once = [=] { launch(s); };
+    } else if (what == "launches_and_waits") {
+        once = [=] {
+            launch(s);
+            drain(s);
+        };
+    } else {
+        return fprintf(stderr, "cuda_bench: no work %s\n", what.c_str()), 2;
+    }
+    once();
+    drain(s);
+    printf("{\"work\": \"ready\"}\n");
+    fflush(stdout);
+    wait_for_line();
+    const double before = cpu_seconds(), start = now();
+    for (long i = 0; i < times; ++i) once();
+    drain(s);
+    bench.value("work_time", "s", now() - start);
+    bench.value("work_cpu", "s", cpu_seconds() - before);
+    printf("{\"work\": \"done\"}\n");
+    fflush(stdout);
+    wait_for_line();
+    return bench.failures != 0;
 }
 
 // One of several processes that launch at once: ready, go, then microseconds a launch over the whole time.
@@ -525,7 +577,7 @@ int several(int processes) {
 int help(int status) {
     printf(
         "cuda_bench [--quick] [--only PATTERN,...] [--budget MS] | --start | --processes N | --idle SECONDS\n"
-        "           | --hold MIB\n"
+        "           | --hold MIB | --work WHAT TIMES\n"
         "  --quick        smaller and fewer, for a software GPU; the first line of the output says so\n"
         "  --only         only metrics that match, e.g. 'h2d_*,launch*'\n"
         "  --budget       milliseconds for one metric (300; quick: 60)\n"
@@ -533,6 +585,8 @@ int help(int status) {
         "  --processes N  N processes launch kernels at once: the cost of a launch in each\n"
         "  --idle S       use the GPU once, then sleep\n"
         "  --hold MIB     allocate MIB of device memory, wait for a line, check the memory\n"
+        "  --work WHAT N  wait for a line, do it N times, tell what processors did: copies_16M, copies_4K, launches,\n"
+        "                 launches_and_waits\n"
         "One line of JSON for each metric. Exit status 77: no device.\n");
     return status;
 }
@@ -544,6 +598,8 @@ int main(int argc, char** argv) {
     bool one_of_several = false, only_start = false;
     double idle_seconds = 0, budget = 0;
     size_t hold_mib = 0;
+    std::string what;
+    long times = 0;
     for (int i = 1; i < argc; ++i) {
         const std::string o = argv[i];
         const char* next = i + 1 < argc ? argv[i + 1] : nullptr;
@@ -555,7 +611,10 @@ int main(int argc, char** argv) {
         else if (o == "--processes" && next) processes = atoi(argv[++i]);
         else if (o == "--idle" && next) idle_seconds = atof(argv[++i]);
         else if (o == "--hold" && next) hold_mib = strtoul(argv[++i], nullptr, 10);
-        else if (o == in_step) one_of_several = true;
+        else if (o == "--work" && i + 2 < argc) {
+            what = argv[++i];
+            times = atol(argv[++i]);
+        } else if (o == in_step) one_of_several = true;
         else return help(2);
     }
     bench.budget = budget > 0 ? budget : bench.quick ? 0.06 : 0.3;
@@ -565,6 +624,7 @@ int main(int argc, char** argv) {
     if (processes > 0) return several(processes);
     if (idle_seconds > 0) return idle(idle_seconds);
     if (hold_mib > 0) return hold(hold_mib * MiB);
+    if (!what.empty()) return work(what, times);
 
     char* early = static_cast<char*>(malloc(16 * MiB));
     start();

@@ -353,6 +353,11 @@ what bridge and worker's did. (The driver's own memory for the device is in neit
 `lost` are clients whose memory was not as before. `shortest_program_after_a_kill` is a program that is started at the moment at which its bridge
 was killed, beside the same program before. `forks_8` are eight VMs that go on at once from where a program was suspended, with 1 GiB on the GPU and
 256 MiB pinned (software GPU: 16 MiB each): until each is awake, until its program has then answered, and what each has for itself."""),
+    'cost': ('What Barcuda uses', """\
+`cost_..._cpu` is the time of all processors for the same work, of program, bridge and worker together (`_on_the_host`: of the last two);
+a worker looks for commands without sleep while its client works. `_energy` is the GPU's own count, `cost_memory_...` what processes have that no file has.
+`cost_N_clients` are idle clients of one bridge, `cost_N_bridges` idle bridges of a host, with a worker each that waits: processors and memory of all
+their processes, the first call of one more program, and `barcuda ps`."""),
     'applications': ('Applications', """\
 Programs of PyTorch and CuPy (`tests/bench/applications`), with random weights and data: the time of a step, natively and under `barcuda run`
 in turn. Launches, launched graphs, waits and bytes copied between host and device are those of a step through Barcuda. `app_other_results`
