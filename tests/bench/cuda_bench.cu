@@ -255,7 +255,8 @@ void waits(cudaStream_t s) {
         // The work, and what goes before it, in a stream; then the wait.
         const auto rows = [&](const std::string& name, const std::string& end, auto work) {
             const auto row = [&](const char* how, auto wait) {
-                bench.row("wait_" + name + '_' + how + '_' + std::to_string(streams) + end, "us", [&] { return each(100, wait); });
+                bench.row("wait_" + name + '_' + how + '_' + std::to_string(streams) + end, "us",
+                          [&] { return each(100, wait); });
             };
             row("stream", [&] { work(s), drain(s); });
             row("null", [&] { work(nullptr), drain(nullptr); });
@@ -454,9 +455,8 @@ void kernels(cudaStream_t s) {
     bench.row("sgemm_1024", "us", [&] {
         return timed_kernel([&] { sgemm<<<dim3(n / tile, n / tile), dim3(tile, tile), 0, s>>>(c, a, b, n); });
     });
-    bench.row("integer_loop", "us", [&] {
-        return timed_kernel([&] { integers<<<64, 256, 0, s>>>(reinterpret_cast<unsigned*>(c), 1000); });
-    });
+    bench.row("integer_loop", "us",
+              [&] { return timed_kernel([&] { integers<<<64, 256, 0, s>>>(reinterpret_cast<unsigned*>(c), 1000); }); });
     for (float* each : {a, b, c}) TRY(cudaFree(each));
 }
 

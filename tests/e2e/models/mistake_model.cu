@@ -5,7 +5,9 @@
 // answers depends on what the memory is alone: it stands in a table of native answers, on the standard input, whose
 // questions have the names of tests/e2e/answers. What the table does not have is not asked.
 //
-//   mistake_model [seconds=N | steps=N] [seed=N] [says=1] < TABLE
+//   mistake_model [seconds=N | steps=N] [seed=N] [programs=N] [says=1] < TABLE
+//
+// Several programs run one after the other in one process, each with the next seed.
 #include <cuda.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,6 +26,7 @@ std::map<std::string, int> table;
 std::map<std::string, unsigned> asked;  // by the first part of a question
 uint64_t wrong = 0, right = 0;
 double says = 0;  // each thing that is done
+double programs = 1;
 template <class... T> void say(const char* format, T... values) {
     if (says == 0) return;
     printf("%lu ", step);
@@ -90,18 +93,39 @@ class Lane {
             default: return fill();
         }
     }
+    // Nothing of it is left: another program may follow.
     void stop() {
         if (captures_) capture();
         wait();
+        for (const Place& place : places_)
+            if (place.lives) release(place);
+        CHECK(cudaFree(reinterpret_cast<void*>(beside_)));
+        for (const auto& [pages, bytes] : pages_) munmap(pages, bytes);
+        for (cudaStream_t s : streams_) CHECK(cudaStreamDestroy(s));
+        CHECK(cudaStreamDestroy(capturing_));
     }
 
   private:
     static constexpr size_t room = 65536, most_bytes = 512 << 10, most_places = 40;
 
-    static void* map(size_t bytes) {  // and nothing behind it
+    void* map(size_t bytes) {  // and nothing behind it
         void* const p = mmap(nullptr, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED || mprotect(static_cast<char*>(p) + bytes, 4096, PROT_NONE)) die("no pages");
+        pages_.push_back({p, bytes + 4096});
         return p;
+    }
+    static void release(const Place& place) {
+        void* const p = reinterpret_cast<void*>(place.at);
+        if (place.kind == "dev" || place.kind == "pool" || place.kind == "managed") CHECK(cudaFree(p));
+        else if (place.kind == "pinned") CHECK(cudaFreeHost(p));
+        else if (place.kind == "registered") CHECK(cudaHostUnregister(p));
+        else if (place.kind == "heap") free(p);
+        else if (place.module && cuModuleUnload(place.module)) die("a module cannot be unloaded");
+        else if (place.kind == "vmm") unmap(place);
+    }
+    static void unmap(const Place& place) {
+        for (size_t done = 0; done < place.bytes; done += granule)
+            if (cuMemUnmap(place.at + done, granule)) die("a mapping cannot be unmapped");
     }
     Place& any() { return places_[dice_.below(places_.size())]; }
     cudaStream_t stream() { return streams_[dice_.below(std::size(streams_))]; }
@@ -210,8 +234,7 @@ class Lane {
         // While a stream captures the worker unloads code later, and frees later what it has not allocated.
         if (captures_ && (place.module || place.kind == "symbol")) return;
         if (place.lives && place.kind == "vmm") {
-            for (size_t done = 0; done < place.bytes; done += granule)
-                if (cuMemUnmap(place.at + done, granule)) die("a mapping cannot be unmapped");
+            unmap(place);
             place.lives = false;
             say("unmapped %llx", place.at);
             return;
@@ -387,18 +410,22 @@ class Lane {
     void* host_;
     CUdeviceptr beside_;
     std::vector<Place> places_;
+    std::vector<std::pair<void*, size_t>> pages_;
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    parse(argc, argv, 1, {{"says", &says}});
+    parse(argc, argv, 1, {{"says", &says}, {"programs", &programs}});
     read_table();
     CHECK(cudaFree(nullptr));
-    Lane program(0);
-    ::act(program);
-    program.stop();
-    printf("seed %.0f: %lu calls were right, %lu wrong:", options.seed, right, wrong);
+    const double first = options.seed;
+    for (; options.seed < first + programs; ++options.seed) {
+        Lane program(0);
+        ::act(program);
+        program.stop();
+    }
+    printf("%.0f programs from seed %.0f on: %lu calls were right, %lu wrong:", programs, first, right, wrong);
     for (const auto& [group, times] : asked) printf(" %s %u", group.c_str(), times);
     printf("\nPASSED\n");
     return 0;
