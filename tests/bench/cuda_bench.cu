@@ -31,6 +31,26 @@ __global__ void spin(int turns, float* out) {  // one thread, one dependent oper
     *out = x;
 }
 
+// A step of a system of bodies that all draw each other: position and mass in, acceleration out.
+__global__ void bodies(const float4* at, float4* pull, int n) {
+    __shared__ float4 near[256];
+    const float4 mine = at[blockIdx.x * 256 + threadIdx.x];
+    float4 sum = {0, 0, 0, 0};
+    for (int first = 0; first < n; first += 256) {
+        near[threadIdx.x] = at[first + threadIdx.x];
+        __syncthreads();
+        for (const float4 other : near) {
+            const float x = other.x - mine.x, y = other.y - mine.y, z = other.z - mine.z;
+            const float inverse = rsqrtf(x * x + y * y + z * z + 0.01f), f = other.w * inverse * inverse * inverse;
+            sum.x += f * x;
+            sum.y += f * y;
+            sum.z += f * z;
+        }
+        __syncthreads();
+    }
+    pull[blockIdx.x * 256 + threadIdx.x] = sum;
+}
+
 template <int> __global__ void one_of_five(int* p, int n, float) {
     if (p) *p = n;
 }
@@ -189,6 +209,54 @@ void memory() {
 }
 
 // ---- streams -------------------------------------------------------------------------------------------------------
+
+// What virtio-nvgpu's authors measure, and no row above has: see tests/bench/readme.py.
+void others(cudaStream_t s) {
+    cudaEvent_t sleeps;
+    TRY(cudaEventCreateWithFlags(&sleeps, cudaEventBlockingSync | cudaEventDisableTiming));
+    bench.row("launch+blocking_wait", "us", [&] {
+        return each(100, [&] {
+            launch(s);
+            TRY(cudaEventRecord(sleeps, s));
+            TRY(cudaEventSynchronize(sleeps));
+        });
+    });
+    TRY(cudaEventDestroy(sleeps));
+    constexpr std::size_t size = 64 * MiB;
+    bench.row("hostregister_64M", "us", [&] {  // of memory that has its pages; unregistering is not measured
+        void* p = malloc(size);
+        memset(p, 1, size);
+        const double us = each(
+            1, [&] { TRY(cudaHostRegister(p, size, cudaHostRegisterDefault)); }, [&] { TRY(cudaHostUnregister(p)); });
+        free(p);
+        return us;
+    });
+    bench.row("first_write_hostalloc_64M", "GB/s", [&] {
+        void* p = nullptr;
+        if (!TRY(cudaHostAlloc(&p, size, cudaHostAllocDefault))) return 0.0;
+        const double seconds = timed([&] { memset(p, 1, size); });
+        TRY(cudaFreeHost(p));
+        return static_cast<double>(size) / seconds / 1e9;
+    });
+    if (bench.wants("context_create")) {
+        int (*create)(void**, unsigned, int) = nullptr;  // CUDA 11.0's form
+        int (*destroy)(void*) = nullptr;
+        cudaDriverEntryPointQueryResult found;
+        for (const auto& [name, f] :
+             {std::pair{"cuCtxCreate", (void**)&create}, std::pair{"cuCtxDestroy", (void**)&destroy}})
+            TRY(cudaGetDriverEntryPointByVersion(name, f, 11000, cudaEnableDefault, &found));
+        if (create && destroy)
+            bench.row("context_create", "us", [&] {
+                void* context = nullptr;
+                return each(
+                    1, [&] { create(&context, 0, 0); },
+                    [&] {
+                        destroy(context);
+                        TRY(cudaSetDevice(0));
+                    });
+            });
+    }
+}
 
 void launches(cudaStream_t s) {
     drain(s);
@@ -444,7 +512,7 @@ __global__ void integers(unsigned* out, int rounds) {
 }
 
 void kernels(cudaStream_t s) {
-    if (!bench.wants("sgemm_1024") && !bench.wants("integer_loop")) return;
+    if (!bench.wants("sgemm_1024") && !bench.wants("integer_loop") && !bench.wants("bodies_16K")) return;
     constexpr int n = 1024;
     constexpr std::size_t bytes = sizeof(float) * n * n;
     float *a = nullptr, *b = nullptr, *c = nullptr;
@@ -457,6 +525,12 @@ void kernels(cudaStream_t s) {
     });
     bench.row("integer_loop", "us",
               [&] { return timed_kernel([&] { integers<<<64, 256, 0, s>>>(reinterpret_cast<unsigned*>(c), 1000); }); });
+    bench.row(bench.quick ? "bodies_1K" : "bodies_16K", "us", [&] {
+        const int count = bench.quick ? 1 << 10 : 1 << 14;
+        return timed_kernel([&] {
+            bodies<<<count / 256, 256, 0, s>>>(reinterpret_cast<float4*>(a), reinterpret_cast<float4*>(c), count);
+        });
+    });
     for (float* each : {a, b, c}) TRY(cudaFree(each));
 }
 
@@ -640,6 +714,7 @@ int main(int argc, char** argv) {
     events(s);
     posts(s);
     memory();
+    others(s);
     all_copies(early, 16 * MiB);
     overlap(s);
     if (bench.names("managed_")) managed(s);

@@ -24,6 +24,19 @@ ROWS = (  # in words, metric, LUPINE, smolvm-cuda
     ('`cudaHostRegister` + `Unregister`, 16 MiB', 'hostregister+unreg_16M', '1428.2', '0.03'),
     ('`cudaMalloc` + `cudaFree`, 1 MiB', 'malloc+free_1M', '134.3', '99.6'),
 )
+# In words, metric, what virtio-nvgpu's authors publish: guest against native (an RTX 5090 behind 14 GB/s, QEMU with patches, KVM).
+VIRTIO_NVGPU = (
+    ('bodies that draw each other (theirs: CUDA\'s n-body)', 'bodies_16K', '1.00 to 1.08'),
+    ('copy of 256 MiB to the device, pinned', 'h2d_hostalloc_268435456', '1.00 to 1.08'),
+    ('the same from ordinary memory', 'h2d_malloc_268435456', '1.00 to 1.08'),
+    ('launch and a wait that spins', 'launch+streamsync', '1.00 (4.97 of 4.98 us)'),
+    ('launches in a row', 'launch_drained', '1.04 (750,000 of 780,000 a second)'),
+    ('launch and a wait that sleeps', 'launch+blocking_wait', '2.67 (19.0 of 7.12 us)'),
+    ('`cuMemHostRegister` of 64 MiB', 'hostregister_64M', '3.2 (4.2 of 1.3 ms)'),
+    ('first write to fresh pinned memory', 'first_write_hostalloc_64M', '21 (1.0 of 21 GB/s)'),
+    ('`cuMemAlloc` and `cuMemFree`, 1 MiB', 'malloc+free_1M', '1.24 to 1.5'),
+    ('`cuCtxCreate`', 'context_create', '1.27 to 2.05'),
+)
 BARS = (  # of the chart: in words, metric
     ('first CUDA call of a program', 'init_first_call'),
     ('kernel launches, 20,000 in a row', 'launch_drained'),
@@ -40,8 +53,11 @@ rows, the rows that are slower than native, whole applications and figures of ot
 PEERS = """\
 ### Beside other projects
 
-The programs and the run are the same as above{guests}. LUPINE (commands over TCP) and smolvm-cuda (rings in shared memory) ran on the same
-kind of machine at another time, once, without any VM.{guest}"""
+The programs and the run are the same as above{guests}. LUPINE (commands over TCP) and smolvm-cuda (rings in shared memory) ran on an
+H200 at another time, once, without any VM.{guest}"""
+NVGPU = """\
+virtio-nvgpu (the kernel driver's ioctls over virtio, NVIDIA's own libraries in the guest) publishes its guest's time as a multiple of native's on an
+RTX 5090, in a VM with KVM. Ours are flat, of the run above: another machine, and no VM, so only the ratios are beside each other."""
 EMULATED = " The VM ran in QEMU's {vm}, where every guest instruction is translated; the large copies need no guest CPU and do not mind."
 
 
@@ -60,10 +76,22 @@ def peers(calls):
     rows = calls['rows']
     runs = max((row.get('vm', {}).get('runs', 0) for row in rows.values()), default=0)
     guest = EMULATED.format(**calls) if calls.get('vm') not in (None, 'KVM') else ''
-    lines = [['', 'unit', 'native', 'Barcuda, flat', 'Barcuda, in a VM', 'LUPINE', 'smolvm-cuda']]
+    columns = {'native': 'native', 'flat': 'Barcuda, flat', **({'vm': 'Barcuda, in a VM'} if runs else {})}
+    lines = [['', 'unit', *columns.values(), 'LUPINE', 'smolvm-cuda']]
     for words, metric, *others in (row for row in ROWS if row[1] in rows):
-        lines.append([words, rows[metric]['unit'], *(report.number(report.value(rows, metric, c)) for c in ('native', 'flat', 'vm')), *others])
-    return [PEERS.format(guests=f' (in the VM: medians of {runs})' * bool(runs), guest=guest), '', report.markdown_table(lines), '']
+        lines.append([words, rows[metric]['unit'], *(report.number(report.value(rows, metric, c)) for c in columns), *others])
+    return [PEERS.format(guests=f' (in the VM: medians of {runs})' * bool(runs), guest=guest), '', report.markdown_table(lines), '', *virtio_nvgpu(rows)]
+
+
+def virtio_nvgpu(rows):
+    """Times as ratios of native's in the same run: ours, and theirs on their machine."""
+    lines = [['', 'unit', 'native', 'Barcuda, flat', 'time of native\'s', 'virtio-nvgpu, time of native\'s']]
+    for words, metric, theirs in (row for row in VIRTIO_NVGPU if row[1] in rows):
+        native, ours = (report.value(rows, metric, c) for c in ('native', 'flat'))
+        if native and ours:
+            ratio = native / ours if rows[metric]['unit'] == 'GB/s' else ours / native
+            lines.append([words, rows[metric]['unit'], report.number(native), report.number(ours), report.number(ratio), theirs])
+    return [NVGPU, '', report.markdown_table(lines), ''] if len(lines) > 1 else []
 
 
 def write(readme, calls, svg):
