@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/bridge/exporting.h"
 
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,9 +8,11 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "base/listen.h"
 #include "base/log.h"
+#include "host-bridge/bridge/spawn.h"
 
 namespace barcuda {
 namespace {
@@ -27,11 +28,15 @@ Exporting::~Exporting() {
     if (listener_ && options_.address.starts_with('/')) unlink(options_.address.c_str());
 }
 
-Failure Exporting::open(const MetricsOptions& options, const std::string& region, const Kept& kept) {
+Failure Exporting::open(const MetricsOptions& options, const std::string& region, const Kept& kept,
+                        std::string program) {
     if (options.address.empty()) return {};
     options_ = options;
     std::error_code ec;
     region_ = std::filesystem::absolute(region, ec);
+    program_ = std::move(program);
+    if (program_.empty())
+        program_ = std::filesystem::read_symlink("/proc/self/exe", ec).parent_path() / "barcuda-exporter";
     std::string error;
     listener_ = kept.take("metrics");  // an earlier bridge's
     if (listener_) return {};
@@ -41,25 +46,22 @@ Failure Exporting::open(const MetricsOptions& options, const std::string& region
     return {};
 }
 
-void Exporting::launch() {
-    launched_ = Clock::now();
-    const pid_t bridge = getpid();
-    pid_ = fork();
-    if (pid_ < 0) return log::error("cannot start the exporter: {}", strerror(errno));
-    if (pid_ > 0) return;
-    const int moved = fcntl(listener_.fd(), F_DUPFD, 16);  // through an unused descriptor number, as for a worker
-    dup2(moved, listener_fd);
-    close_range(listener_fd + 1, ~0u, 0);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
-    std::error_code ec;
-    const std::string exporter = std::filesystem::read_symlink("/proc/self/exe", ec).parent_path() / "barcuda-exporter";
-    execl(exporter.c_str(), "barcuda-exporter", "--bridge", std::to_string(bridge).c_str(), "--listener",
-          std::to_string(listener_fd).c_str(), "--region", region_.c_str(),
-          options_.clients ? "--clients" : "--clients=false", options_.gpus ? "--gpus" : "--gpus=false", nullptr);
-    log::error("cannot start {}: {}", exporter, strerror(errno));
-    _exit(127);
+void Exporting::launch(Clock::time_point now) {
+    launched_ = now;
+    Spawn what;
+    what.program = program_;
+    what.command = {"barcuda-exporter",
+                    "--bridge",
+                    std::to_string(getpid()),
+                    "--listener",
+                    std::to_string(listener_fd),
+                    "--region",
+                    region_,
+                    options_.clients ? "--clients" : "--clients=false",
+                    options_.gpus ? "--gpus" : "--gpus=false"};
+    what.files = {{listener_.fd(), listener_fd}};
+    pid_ = spawn(what);
+    if (pid_ < 0) log::error("cannot start the exporter: {}", strerror(errno));
 }
 
 void Exporting::look(Clock::time_point now) {
@@ -67,10 +69,11 @@ void Exporting::look(Clock::time_point now) {
     int status = 0;
     if (pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) {
         pid_ = -1;
-        if (WIFSIGNALED(status)) log::error("the exporter has ended: {}", strsignal(WTERMSIG(status)));
+        if (WIFEXITED(status) && WEXITSTATUS(status) == no_command) log::error("cannot start {}", program_);
+        else if (WIFSIGNALED(status)) log::error("the exporter has ended: {}", strsignal(WTERMSIG(status)));
         else log::error("the exporter has ended with status {}", WEXITSTATUS(status));
     }
-    if (pid_ < 0 && now - launched_ > between_launches) launch();
+    if (pid_ < 0 && now - launched_ > between_launches) launch(now);
 }
 
 }  // namespace barcuda

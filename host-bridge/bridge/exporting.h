@@ -24,16 +24,16 @@ class Exporting {
   public:
     using Clock = std::chrono::steady_clock;
     ~Exporting();
-    // Takes the address, if the options have one.
-    Failure open(const MetricsOptions& options, const std::string& region, const Kept& kept);
+    // Takes the address, if the options have one. `program`: the exporter; empty: the one beside this program.
+    Failure open(const MetricsOptions& options, const std::string& region, const Kept& kept, std::string program = {});
     void look(Clock::time_point now = Clock::now());
     pid_t pid() const { return pid_; }  // of the exporter; -1: none
 
   private:
-    void launch();
+    void launch(Clock::time_point now);
 
     MetricsOptions options_;
-    std::string region_;
+    std::string region_, program_;
     File listener_;
     pid_t pid_ = -1;
     Clock::time_point launched_{};

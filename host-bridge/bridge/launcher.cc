@@ -83,7 +83,8 @@ Spawn Launcher::what_to_start(const std::vector<int>& devices, bool first) const
         what.wrapped = true;
     }
     what.command.insert(what.command.end(), {"--device-memory", options_.device_memory});
-    what.fixed_addresses = options_.device_memory == "blocks";  // so that clients can be carried: decision 80
+    // Fixed, so that clients can be carried: decision 80.
+    what.addresses = options_.device_memory == "blocks" ? Spawn::Addresses::fixed : Spawn::Addresses::apart;
     what.files = {{region_.fd(), region_fd},
                   {doorbell_ ? doorbell_.guest() : -1, doorbell_fd},
                   {turns_.fd(), turns_fd},

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/bridge/monitoring.h"
 
-#include <fcntl.h>
-
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +15,7 @@
 #include "base/os/futex.h"
 #include "host-bridge/between/device_choice.h"
 #include "host-bridge/between/link.h"
+#include "host-bridge/bridge/spawn.h"
 #include "shm-device/queue/sync.h"
 
 namespace barcuda {
@@ -40,8 +39,10 @@ Monitoring::~Monitoring() {
     if (roster_) munmap(roster_, sizeof *roster_);
 }
 
-void Monitoring::start(HostRegion& region, const std::vector<barcuda_device>& devices, const std::string& cuda) {
+void Monitoring::start(HostRegion& region, const std::vector<barcuda_device>& devices, const std::string& cuda,
+                       std::string program) {
     region_ = &region;
+    program_ = std::move(program);
     library_ = nvml_of(cuda);
     roster_file_ = File(memfd_create("barcuda-roster", MFD_CLOEXEC));
     void* at = MAP_FAILED;
@@ -60,22 +61,15 @@ void Monitoring::start(HostRegion& region, const std::vector<barcuda_device>& de
     std::ranges::copy(devices, roster_->devices);
 }
 
-void Monitoring::launch() {
-    launched_ = changed_ = Clock::now();
+void Monitoring::launch(Clock::time_point now) {
+    launched_ = changed_ = now;
     begun_ = false;
-    pid_ = fork();
-    if (pid_ < 0) return log::error("cannot start the monitor: {}", strerror(errno));
-    if (pid_ > 0) return;
-    // Through unused descriptor numbers, as for a worker.
-    const int region = fcntl(region_->fd(), F_DUPFD, 16), roster = fcntl(roster_file_.fd(), F_DUPFD, 16);
-    dup2(region, region_fd);
-    dup2(roster, roster_fd);
-    close_range(roster_fd + 1, ~0u, 0);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
-    execl("/proc/self/exe", "barcuda-bridge", "--monitor", library_.c_str(), nullptr);
-    _exit(127);
+    Spawn what;
+    what.program = program_;
+    what.command = {"barcuda-bridge", "--monitor", library_};
+    what.files = {{region_->fd(), region_fd}, {roster_file_.fd(), roster_fd}};
+    pid_ = spawn(what);
+    if (pid_ < 0) log::error("cannot start the monitor: {}", strerror(errno));
 }
 
 void Monitoring::client(std::uint32_t slot, pid_t worker) {
@@ -100,7 +94,7 @@ void Monitoring::want(Clock::time_point now) {
     wanted_ = now;
     publish(roster_->wanted, roster_->wanted + 1);
     futex_wake(roster_->wanted, Among::processes);
-    if (pid_ < 0 && now - launched_ > between_launches) launch();
+    if (pid_ < 0 && now - launched_ > between_launches) launch(now);
 }
 
 void Monitoring::look(Clock::time_point now) {

@@ -20,22 +20,25 @@ class Monitoring {
     using Clock = std::chrono::steady_clock;
     ~Monitoring();
 
-    // `cuda`: the library of the CUDA driver that the bridge has chosen; its NVML is beside it.
-    void start(HostRegion& region, const std::vector<barcuda_device>& devices, const std::string& cuda);
+    // `cuda`: the library of the CUDA driver that the bridge has chosen; its NVML is beside it. `program`: the monitor,
+    // which is this program.
+    void start(HostRegion& region, const std::vector<barcuda_device>& devices, const std::string& cuda,
+               std::string program = "/proc/self/exe");
     void client(std::uint32_t slot, pid_t worker);            // 0: no worker any more
     void show_memory(std::uint64_t limit);                    // the size of each GPU, as guests see it; 0: its own
     void show_held(std::size_t device, std::uint64_t bytes);  // by this guest's clients, on the card or in the store
     void want(Clock::time_point now = Clock::now());          // a client asks
     void look(Clock::time_point now = Clock::now());
+    pid_t pid() const { return pid_; }                                  // of the monitor; -1: none
     bool asks() const { return roster_ != nullptr; }                    // there is an NVML, as far as known
     const Busy* busy(std::chrono::system_clock::time_point now) const;  // null: NVML was not asked recently
 
   private:
-    void launch();
+    void launch(Clock::time_point now);
     void say(barcuda_snapshot_state state);
 
     HostRegion* region_ = nullptr;
-    std::string library_;
+    std::string library_, program_;
     File roster_file_;
     Roster* roster_ = nullptr;
     pid_t pid_ = -1;

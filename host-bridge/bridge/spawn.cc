@@ -46,8 +46,8 @@ bool place(const std::vector<Spawn::Given>& files) {
     sigprocmask(SIG_SETMASK, &none, nullptr);
     if (what.open_files) setrlimit(RLIMIT_NOFILE, &*what.open_files);
     if (what.devices) setenv("CUDA_VISIBLE_DEVICES", what.devices->c_str(), 1);
-    // The driver's addresses stay apart from guest programs': BARCUDA_DEVICE_BASE.
-    personality(ADDR_COMPAT_LAYOUT | (what.fixed_addresses ? ADDR_NO_RANDOMIZE : 0));
+    if (what.addresses != Spawn::Addresses::as_here)
+        personality(ADDR_COMPAT_LAYOUT | (what.addresses == Spawn::Addresses::fixed ? ADDR_NO_RANDOMIZE : 0));
     std::vector<char*> command;
     for (const std::string& word : what.command) command.push_back(const_cast<char*>(word.c_str()));
     command.push_back(nullptr);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// spawn.h: what the bridge starts, as one value, and the fork and exec that do it. The child enters its control group
-// and its namespaces, moves its descriptors to their numbers and executes its command; its exit status says what failed
-// on the way.
+// spawn.h: what the bridge starts (a worker, its monitor, its exporter), as one value, and the fork and exec that do
+// it. The child enters its control group and its namespaces, moves its descriptors to their numbers and executes its
+// command; its exit status says what failed on the way.
 #pragma once
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -28,8 +28,10 @@ struct Spawn {
     const cage::Plan* cage = nullptr;    // null: none
     std::string group;                   // the control group to join; empty: none
     std::optional<rlimit> open_files;
-    bool fixed_addresses = false;  // every process of this program has its memory at the same addresses
-    bool sibling = false;          // it becomes the child of this process's parent, the keeper (keeper/keeper.h)
+    // Where it has its memory: where this process would, away from guest programs' addresses (BARCUDA_DEVICE_BASE), or
+    // away from them and at the same addresses in every process of the program.
+    enum class Addresses { as_here, apart, fixed } addresses = Addresses::as_here;
+    bool sibling = false;  // it becomes the child of this process's parent, the keeper (keeper/keeper.h)
 };
 
 // The exit status of a child that did not reach its command.
