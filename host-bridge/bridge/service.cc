@@ -16,10 +16,8 @@ Service::Service() {
 
 void Service::ready(const std::string& serves) const { sd_notify(0, ("READY=1\nSTATUS=" + serves).c_str()); }
 
-void Service::beat() {
-    if (interval_.count() == 0) return;
-    const auto now = Clock::now();
-    if (now < next_) return;
+void Service::beat(Clock::time_point now) {
+    if (interval_.count() == 0 || now < next_) return;
     next_ = now + interval_;
     sd_notify(0, "WATCHDOG=1");
 }

@@ -9,13 +9,14 @@ namespace barcuda {
 
 class Service {
   public:
+    using Clock = std::chrono::steady_clock;
     Service();
     void ready(const std::string& serves) const;
-    void beat();  // call it at any time; without it for WatchdogSec systemd starts another bridge
+    // At any time. After WatchdogSec without one systemd starts another bridge.
+    void beat(Clock::time_point now = Clock::now());
     void leaving() const;
 
   private:
-    using Clock = std::chrono::steady_clock;
     Clock::duration interval_{0};  // between two beats that systemd hears; 0: it has no watchdog
     Clock::time_point next_{};
 };
