@@ -3,12 +3,9 @@
 // test opens, workers are processes of the shell's, and the host has two GPUs of 1 GiB.
 #pragma once
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,15 +26,6 @@
 #include "tests/unit/support/shell_worker.h"
 
 namespace barcuda::test {
-
-// The worker's end of its link, to speak for it. -1: not available here.
-inline File workers_link(const WorkerProcess& worker) {
-    const std::string exe = "/proc/" + std::to_string(worker.pid()) + "/exe";
-    std::error_code ec;
-    const auto own = std::filesystem::read_symlink("/proc/self/exe", ec);
-    while (std::filesystem::read_symlink(exe, ec) == own) usleep(1000);  // until its descriptors are in their places
-    return File(static_cast<int>(syscall(SYS_pidfd_getfd, worker.end(), link_fd, 0)));
-}
 
 class DesksTest : public RegionTest {
   protected:

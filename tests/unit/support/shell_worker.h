@@ -3,7 +3,10 @@
 // worker's descriptors in their places.
 #pragma once
 #include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,6 +34,15 @@ inline void open_driver(WorkerProcess& worker) { publish(worker.sheet().bare, 1u
 inline void await_end(const WorkerProcess& worker) {
     pollfd end{worker.end(), POLLIN, 0};
     poll(&end, 1, -1);
+}
+
+// The worker's end of its link, to speak for it. -1: not available here.
+inline File workers_link(const WorkerProcess& worker) {
+    const std::string exe = "/proc/" + std::to_string(worker.pid()) + "/exe";
+    std::error_code ec;
+    const auto own = std::filesystem::read_symlink("/proc/self/exe", ec);
+    while (std::filesystem::read_symlink(exe, ec) == own) usleep(1000);  // until its descriptors are in their places
+    return File(static_cast<int>(syscall(SYS_pidfd_getfd, worker.end(), link_fd, 0)));
 }
 
 }  // namespace barcuda::test
