@@ -27,8 +27,9 @@ Failure hand(const Client& client, Which part, int file) {
     Hand message;
     message.part = part;
     if (send_message(client.worker->link(), &message, sizeof message, file)) return {};
-    return fmt::format("its worker does not take the descriptor of its {}: {}", carrying::name_of(part),
-                       strerror(errno));
+    const std::string why = strerror(errno);
+    if (part == Which::none) return "its worker does not take an order: " + why;
+    return fmt::format("its worker does not take the descriptor of its {}: {}", carrying::name_of(part), why);
 }
 
 // All bytes of a part, into a pipe. (Its reader may go; and the worker notices what is missing.)

@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,21 +20,12 @@
 #include "shm-device/queue/sync.h"
 #include "tests/unit/support/region_fixture.h"
 #include "tests/unit/support/shell_worker.h"
+#include "tests/unit/support/suspended_set.h"
 
 namespace barcuda {
 namespace {
 
 using testing::HasSubstr;
-
-// A client's memory as a set has it: no bytes.
-std::string no_frames() {
-    const File file(memfd_create("frames", MFD_CLOEXEC));
-    FrameWriter writer(file.fd());
-    EXPECT_EQ(writer.finish().text(), "");
-    std::string bytes(static_cast<std::size_t>(lseek(file.fd(), 0, SEEK_END)), '\0');
-    EXPECT_EQ(pread(file.fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
-    return bytes;
-}
 
 struct ResumingTest : testing::Test {
     test::Scratch scratch;
@@ -90,19 +80,9 @@ struct ResumingTest : testing::Test {
         description.base = region_base;
         description.size = region_size;
         for (const Channel& channel : channels) description.clients.push_back(channel.index);
-        SetWriter writer;
-        ASSERT_EQ(writer.begin(scratch / "set").text(), "");
-        for (const std::string& name : description.names()) {
-            const std::string bytes = name.ends_with("memory.zst") ? no_frames() : "of " + name;
-            const auto span = std::as_bytes(std::span(bytes));
-            SetPlace::Sink sink;
-            Digest digest;
-            digest.add(span);
-            ASSERT_EQ(writer.make(name, sink).text(), "");
-            ASSERT_EQ(sink(span).text(), "");
-            ASSERT_EQ(writer.finish(name, bytes.size(), digest).text(), "");
-        }
-        ASSERT_EQ(writer.commit(description).text(), "");
+        test::write_set(scratch / "set", description, [](const std::string& name) {
+            return name.ends_with("memory.zst") ? test::framed("") : "of " + name;
+        });
         ground.set = std::make_unique<SetReader>();
         ASSERT_EQ(ground.set->open(scratch / "set").text(), "");
         ASSERT_EQ(ground.set->verify().text(), "");
