@@ -19,7 +19,8 @@ DEFINE_SRCU(region_faults);
 static bool pages = true;
 module_param(pages, bool, 0444);
 MODULE_PARM_DESC(pages,
-		 "make struct pages for the BAR (default), so that O_DIRECT, io_uring, process_vm_readv and shared futexes work on it");
+		 "make struct pages for the BAR (default), so that O_DIRECT, io_uring, process_vm_readv and shared futexes "
+		 "work on it");
 
 /*
  * A BAR that was unplugged may come back at the same address, while processes
@@ -187,7 +188,9 @@ int region_attach_bar(struct region *r, phys_addr_t start, u64 bytes)
 	if (!err)
 		return 0;
 	if (pages)
-		dev_notice(r->dev, "no struct pages for the BAR (error %d): O_DIRECT, io_uring, process_vm_readv and shared futexes will fail on region memory",
+		dev_notice(r->dev,
+			   "no struct pages for the BAR (error %d): O_DIRECT, io_uring, process_vm_readv and shared "
+			   "futexes will fail on region memory",
 			   err);
 	/* Also reserves the memory type: without it, mappings are uncached. */
 	r->memory = memremap(start, bytes, MEMREMAP_WB);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// devices_bench.cu: several devices in one program (tests/bench/devices.py). What each pair copies, and how soon; what all of them copy
-// from the host's memory, and to it, at the same time; and a program that works on all that it sees, beside others. Each copy's bytes
-// are looked at by the device that they went to.
+// devices_bench.cu: several devices in one program (tests/bench/devices.py). What each pair copies, and how soon; what
+// all of them copy from the host's memory, and to it, at the same time; and a program that works on all that it sees,
+// beside others. Each copy's bytes are looked at by the device that they went to.
 #include <atomic>
 #include <thread>
 
@@ -33,7 +33,8 @@ struct Device {
     bool use() const { return TRY(cudaSetDevice(number)); }
     bool make(int its_number, std::size_t bytes) {
         number = its_number, words = bytes / sizeof(unsigned);
-        return use() && TRY(cudaMalloc(&from, bytes)) && TRY(cudaMalloc(&to, bytes)) && TRY(cudaMalloc(&wrong, sizeof *wrong)) &&
+        return use() && TRY(cudaMalloc(&from, bytes)) && TRY(cudaMalloc(&to, bytes)) &&
+               TRY(cudaMalloc(&wrong, sizeof *wrong)) &&
                TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)) && TRY(cudaMemset(to, 0, bytes)) && set();
     }
     bool set() const {  // each device has numbers of its own
@@ -66,7 +67,8 @@ bool make(std::vector<Device>& all, std::size_t bytes) {
 
 // ---- pairs ---------------------------------------------------------------------------------------------------------
 
-// A copy that is given to the stream of the device that sends; few of them are enough for a bandwidth, as it is the link's.
+// A copy that is given to the stream of the device that sends; few of them are enough for a bandwidth, as it is the
+// link's.
 void pair(const Device& a, const Device& b, const std::string& how) {
     const std::string name = how + '_' + std::to_string(a.number) + '_' + std::to_string(b.number);
     const std::size_t bytes = a.words * sizeof(unsigned);
@@ -78,7 +80,8 @@ void pair(const Device& a, const Device& b, const std::string& how) {
     };
     b.use(), TRY(cudaMemset(b.to, 0, bytes)), TRY(cudaDeviceSynchronize());
     a.use();
-    bench.row("peer_bandwidth" + name, "GB/s", [&] { return static_cast<double>(bytes) * copies / timed([&] { go(copies, bytes); }) / 1e9; });
+    bench.row("peer_bandwidth" + name, "GB/s",
+              [&] { return static_cast<double>(bytes) * copies / timed([&] { go(copies, bytes); }) / 1e9; });
     if (bench.wants("peer_bandwidth" + name)) wrong_words += b.not_from(a.number, b.to);
     a.use();
     bench.row("peer_latency" + name, "us", [&] { return timed([&] { go(small, 16); }) / small * 1e6; });
@@ -109,8 +112,8 @@ void pairs() {
 
 // ---- all at the same time ------------------------------------------------------------------------------------------
 
-// GB/s of the first `some` devices together: a thread for each, which has begun before the time does. Threads tell of an error by what
-// they return: Bench::failure is for one thread.
+// GB/s of the first `some` devices together: a thread for each, which has begun before the time does. Threads tell of
+// an error by what they return: Bench::failure is for one thread.
 double together(const std::vector<Device>& all, const std::vector<char*>& host, int some, bool to_device) {
     std::atomic<int> ready{0}, failed{0};
     std::atomic<bool> go{false};
@@ -121,7 +124,8 @@ double together(const std::vector<Device>& all, const std::vector<char*>& host, 
             bool well = cudaSetDevice(all[i].number) == cudaSuccess;
             ++ready;
             while (!go) std::this_thread::yield();
-            well = well && (to_device ? cudaMemcpy(all[i].to, host[i], bytes, cudaMemcpyHostToDevice) : cudaMemcpy(host[i], all[i].from, bytes, cudaMemcpyDeviceToHost)) == cudaSuccess;
+            well = well && (to_device ? cudaMemcpy(all[i].to, host[i], bytes, cudaMemcpyHostToDevice)
+                                      : cudaMemcpy(host[i], all[i].from, bytes, cudaMemcpyDeviceToHost)) == cudaSuccess;
             failed += !(well && cudaDeviceSynchronize() == cudaSuccess);
         });
     while (ready < some) std::this_thread::yield();
@@ -137,11 +141,13 @@ double together(const std::vector<Device>& all, const std::vector<char*>& host, 
 void sums_of(const std::vector<Device>& all, const std::string& memory, const std::vector<char*>& host, double& wrong) {
     for (int some = 1;; some = std::min(2 * some, devices)) {
         const std::string name = memory + '_' + std::to_string(some) + (some == 1 ? "_device" : "_devices");
-        for (const Device& d : all) d.use(), TRY(cudaMemset(d.to, 0, d.words * sizeof(unsigned))), TRY(cudaDeviceSynchronize());
+        for (const Device& d : all)
+            d.use(), TRY(cudaMemset(d.to, 0, d.words * sizeof(unsigned))), TRY(cudaDeviceSynchronize());
         bench.row("sum_d2h_" + name, "GB/s", [&] { return together(all, host, some, false); });
         bench.row("sum_h2d_" + name, "GB/s", [&] { return together(all, host, some, true); });
         if (bench.wants("sum_d2h_" + name) && bench.wants("sum_h2d_" + name))
-            for (int i = 0; i < some; ++i) wrong += all[static_cast<std::size_t>(i)].not_from(i, all[static_cast<std::size_t>(i)].to);
+            for (int i = 0; i < some; ++i)
+                wrong += all[static_cast<std::size_t>(i)].not_from(i, all[static_cast<std::size_t>(i)].to);
         if (some == devices) return;
     }
 }
@@ -209,8 +215,10 @@ int help(int status) {
         "  --only          only metrics that match, e.g. 'peer_bandwidth*'\n"
         "  --budget        milliseconds for one metric (200; quick: 20); 20 for one of a pair\n"
         "  --list          which devices this program sees, and no more\n"
-        "  --work SECONDS  waits for a line on stdin, then copies and kernels on all devices in turn: how many rounds a second\n"
-        "One line of JSON for each metric; without an option, pairs of devices and all at the same time. Exit status 77: no device.\n");
+        "  --work SECONDS  waits for a line on stdin, then copies and kernels on all devices in turn: how many rounds "
+        "a second\n"
+        "One line of JSON for each metric; without an option, pairs of devices and all at the same time. Exit status "
+        "77: no device.\n");
     return status;
 }
 
@@ -232,10 +240,12 @@ int main(int argc, char** argv) {
     }
     bench.budget = budget > 0 ? budget : bench.quick ? 0.02 : 0.2;
     cudaDeviceProp device;
-    if (!TRY(cudaGetDeviceCount(&devices)) || !devices || !TRY(cudaGetDeviceProperties(&device, 0))) return fprintf(stderr, "devices_bench: no device\n"), 77;
+    if (!TRY(cudaGetDeviceCount(&devices)) || !devices || !TRY(cudaGetDeviceProperties(&device, 0)))
+        return fprintf(stderr, "devices_bench: no device\n"), 77;
     std::string uuids;
     for (int i = 0; i < devices; ++i) uuids += (i ? "," : "") + uuid_of(i);
-    printf("{\"device\": \"%s\", \"devices\": %d, \"uuids\": \"%s\", \"quick\": %s}\n", device.name, devices, uuids.c_str(), bench.quick ? "true" : "false");
+    printf("{\"device\": \"%s\", \"devices\": %d, \"uuids\": \"%s\", \"quick\": %s}\n", device.name, devices,
+           uuids.c_str(), bench.quick ? "true" : "false");
     fflush(stdout);
     if (seconds > 0) work(seconds);
     else if (!list) sums(), pairs();

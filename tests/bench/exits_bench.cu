@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// exits_bench: operations whose traffic out of a virtual machine tests/bench/exits counts, each many times. In front of a row and behind
-// it the program says so in a line of JSON and waits for a line that answers: meanwhile the host reads its counters. What the guest counts
-// itself stands in the second line: page faults and waits in the kernel of this process, interrupts of the region's device and of all.
+// exits_bench: operations whose traffic out of a virtual machine tests/bench/exits counts, each many times. In front of
+// a row and behind it the program says so in a line of JSON and waits for a line that answers: meanwhile the host reads
+// its counters. What the guest counts itself stands in the second line: page faults and waits in the kernel of this
+// process, interrupts of the region's device and of all.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -64,8 +65,8 @@ template <class F> void row(const char* name, int count, F once) {
     for (int i = 0; i < count; ++i) once();
     CHECK(cudaDeviceSynchronize());
     const Counts after = Counts::now();
-    printf("{\"end\": \"%s\", \"faults\": %ld, \"switches\": %ld, \"interrupts\": %ld, \"all_interrupts\": %ld}\n", name,
-           after.faults - before.faults, after.switches - before.switches, after.interrupts - before.interrupts,
+    printf("{\"end\": \"%s\", \"faults\": %ld, \"switches\": %ld, \"interrupts\": %ld, \"all_interrupts\": %ld}\n",
+           name, after.faults - before.faults, after.switches - before.switches, after.interrupts - before.interrupts,
            after.all_interrupts - before.all_interrupts);
     answered();
 }
@@ -91,9 +92,12 @@ int main(int count, char** words) {
         CHECK(cudaEventRecord(event));
         if (const cudaError_t e = cudaEventQuery(event); e != cudaErrorNotReady) CHECK(e);
     });
-    row("cudaMemcpy of 4 KiB to the device", n, [&] { CHECK(cudaMemcpy(device, memory, small, cudaMemcpyHostToDevice)); });
-    row("cudaMemcpy of 4 KiB from the device", n, [&] { CHECK(cudaMemcpy(memory, device, small, cudaMemcpyDeviceToHost)); });
-    row("cudaMemcpy of 1 MiB to the device", n / 10 + 1, [&] { CHECK(cudaMemcpy(device, memory, large, cudaMemcpyHostToDevice)); });
+    row("cudaMemcpy of 4 KiB to the device", n,
+        [&] { CHECK(cudaMemcpy(device, memory, small, cudaMemcpyHostToDevice)); });
+    row("cudaMemcpy of 4 KiB from the device", n,
+        [&] { CHECK(cudaMemcpy(memory, device, small, cudaMemcpyDeviceToHost)); });
+    row("cudaMemcpy of 1 MiB to the device", n / 10 + 1,
+        [&] { CHECK(cudaMemcpy(device, memory, large, cudaMemcpyHostToDevice)); });
     row("cudaMalloc and cudaFree of 1 MiB", n / 10 + 1, [] {
         void* some = nullptr;
         CHECK(cudaMalloc(&some, large));

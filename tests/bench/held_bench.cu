@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// held_bench.cu: what a thread's call waits for while another thread's call is held. Thread A fills a stream until its launch blocks, or
-// loads 100 MB of code, or makes a stream while a kernel runs; thread B makes one call of another stream meanwhile. A round is a process's
-// own: what the driver does the first time has been done before. As the other benchmark programs it knows nothing of Barcuda.
+// held_bench.cu: what a thread's call waits for while another thread's call is held. Thread A fills a stream until its
+// launch blocks, or loads 100 MB of code, or makes a stream while a kernel runs; thread B makes one call of another
+// stream meanwhile. A round is a process's own: what the driver does the first time has been done before. As the other
+// benchmark programs it knows nothing of Barcuda.
 #include <unistd.h>
 
 #include <atomic>
@@ -99,8 +100,8 @@ const std::vector<Call> calls = {
 // A thread that begins has no current context.
 bool in_context() { return TRY(cudaSetDevice(0)); }
 
-// Seconds of B's call while A is held, and whether A still was when B had ended. `enter` is A's call; it returns when A's work is done, or
-// when the word is set.
+// Seconds of B's call while A is held, and whether A still was when B had ended. `enter` is A's call; it returns when
+// A's work is done, or when the word is set.
 struct Held {
     double seconds = 0;
     bool well = false;
@@ -152,7 +153,8 @@ const std::vector<Situation> situations = {
     {"stream_made", 0.05, [](Room& room, unsigned until) { return spins(room, until) && make_stream(room); }},
 };
 
-// How many launches a stream takes behind a kernel that runs, until the next one blocks for a tenth of a second; `many`: none did.
+// How many launches a stream takes behind a kernel that runs, until the next one blocks for a tenth of a second;
+// `many`: none did.
 double depth(Room& room) {
     std::atomic<int> given{0};
     const unsigned until = ++room.round;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// many_bench.cu: many at once. Threads that launch on streams of their own and on one, and that allocate; thousands of streams and
-// events; code that is large or much (modules.h); and a program that begins when it is told to, so that many can begin together
-// (tests/bench/several.py). As cuda_bench it is an ordinary program of the runtime API, and knows nothing of Barcuda.
+// many_bench.cu: many at once. Threads that launch on streams of their own and on one, and that allocate; thousands of
+// streams and events; code that is large or much (modules.h); and a program that begins when it is told to, so that
+// many can begin together (tests/bench/several.py). As cuda_bench it is an ordinary program of the runtime API, and
+// knows nothing of Barcuda.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,8 +19,8 @@ namespace {
 
 // ---- threads -------------------------------------------------------------------------------------------------------
 
-// Microseconds for one operation, over all threads: each calls `work` with its number, which does so many operations, again and
-// again for `seconds`. The threads have each done it once before the time begins.
+// Microseconds for one operation, over all threads: each calls `work` with its number, which does so many operations,
+// again and again for `seconds`. The threads have each done it once before the time begins.
 template <class F> double together(int threads, int operations, double seconds, F work) {
     std::atomic<int> ready{0}, failed{0};
     std::atomic<bool> go{false};
@@ -52,7 +53,8 @@ void threads() {
     char *host, *device;
     if (!TRY(cudaHostAlloc(&host, most * bytes, 0)) || !TRY(cudaMalloc(&device, most * bytes))) return;
     for (int i = 0; i < most; ++i)
-        if (!TRY(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking)) || !TRY(cudaEventCreateWithFlags(&events[i], cudaEventDisableTiming)))
+        if (!TRY(cudaStreamCreateWithFlags(&streams[i], cudaStreamNonBlocking)) ||
+            !TRY(cudaEventCreateWithFlags(&events[i], cudaEventDisableTiming)))
             return;
     // Bench::failure is for one thread: those here tell that something failed, and what is left in cudaGetLastError.
     const auto launches = [&](cudaStream_t stream) {
@@ -62,7 +64,8 @@ void threads() {
     const auto rounds = [&](int t) {
         for (int i = 0; i < few; ++i) {
             empty<<<1, 1, 0, streams[t]>>>();
-            if (cudaMemcpyAsync(device + t * bytes, host + t * bytes, bytes, cudaMemcpyHostToDevice, streams[t]) != cudaSuccess ||
+            if (cudaMemcpyAsync(device + t * bytes, host + t * bytes, bytes, cudaMemcpyHostToDevice, streams[t]) !=
+                    cudaSuccess ||
                 cudaEventRecord(events[t], streams[t]) != cudaSuccess || cudaEventSynchronize(events[t]) != cudaSuccess)
                 return false;
         }
@@ -83,7 +86,8 @@ void threads() {
                   }},
                  {"copy4",
                   [&](int t) {
-                      return cudaMemcpyAsync(device + t * bytes, host + t * bytes, 4, cudaMemcpyHostToDevice, streams[t]) == cudaSuccess &&
+                      return cudaMemcpyAsync(device + t * bytes, host + t * bytes, 4, cudaMemcpyHostToDevice,
+                                             streams[t]) == cudaSuccess &&
                              cudaStreamSynchronize(streams[t]) == cudaSuccess;
                   }},
                  {"memset4096", [&](int t) {
@@ -99,11 +103,14 @@ void threads() {
     };
     for (const int n : {1, 4, 16}) {
         const std::string name = '_' + std::to_string(n) + (n == 1 ? "_thread" : "_threads");
-        bench.row("launch" + name + "_own_streams", "us", [&] { return together(n, burst, seconds, [&](int t) { return launches(streams[t]); }); });
-        bench.row("launch" + name + "_one_stream", "us", [&] { return together(n, burst, seconds, [&](int) { return launches(streams[0]); }); });
+        bench.row("launch" + name + "_own_streams", "us",
+                  [&] { return together(n, burst, seconds, [&](int t) { return launches(streams[t]); }); });
+        bench.row("launch" + name + "_one_stream", "us",
+                  [&] { return together(n, burst, seconds, [&](int) { return launches(streams[0]); }); });
         bench.row("launch+copy+record+wait" + name, "us", [&] { return together(n, few, seconds, rounds); });
         for (const auto& wait : waits)
-            bench.row(std::string(wait.name) + "+wait" + name, "us", [&] { return together(n, 1, seconds, wait.round); });
+            bench.row(std::string(wait.name) + "+wait" + name, "us",
+                      [&] { return together(n, 1, seconds, wait.round); });
         bench.row("malloc+free" + name, "us", [&] { return together(n, few, seconds, storm); });
     }
     for (int i = 0; i < most; ++i) TRY(cudaStreamDestroy(streams[i])), TRY(cudaEventDestroy(events[i]));
@@ -152,7 +159,8 @@ template <class T, class Make, class Destroy> void objects(const std::string& na
 
 void many_objects(int n) {
     objects<cudaStream_t>(
-        "stream", n, [](cudaStream_t* s) { TRY(cudaStreamCreateWithFlags(s, cudaStreamNonBlocking)); }, [](cudaStream_t s) { TRY(cudaStreamDestroy(s)); });
+        "stream", n, [](cudaStream_t* s) { TRY(cudaStreamCreateWithFlags(s, cudaStreamNonBlocking)); },
+        [](cudaStream_t s) { TRY(cudaStreamDestroy(s)); });
     objects<cudaEvent_t>("event", n,
         [](cudaEvent_t* e) {
             TRY(cudaEventCreateWithFlags(e, cudaEventDisableTiming));
@@ -174,7 +182,9 @@ int begin() {
     });
     char *host = static_cast<char*>(malloc(bytes)), *device = nullptr;
     memset(host, 1, bytes);
-    const double copy = timed([&] { TRY(cudaMalloc(&device, bytes)), TRY(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice)), drain(nullptr); });
+    const double copy = timed([&] {
+        TRY(cudaMalloc(&device, bytes)), TRY(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice)), drain(nullptr);
+    });
     if (bench.failures) return 77;
     bench.value("first_call", "ms", call * 1e3);
     bench.value("first_launch", "ms", launch * 1e3);
@@ -191,8 +201,10 @@ int help(int status) {
         "  --only       only metrics that match, e.g. 'launch_16*'\n"
         "  --budget     milliseconds for one metric (200; quick: 60)\n"
         "  --objects N  N streams, then N events: time and memory of each; a line on stdin lets it go on\n"
-        "  --code MB    modules of so many MB, a thousand kernels, parameters by the KiB; a line on stdin lets it go on\n"
-        "  --begin      waits for a line on stdin; then the first call, the first launch, the first copy of malloc's memory\n"
+        "  --code MB    modules of so many MB, a thousand kernels, parameters by the KiB; a line on stdin lets it go "
+        "on\n"
+        "  --begin      waits for a line on stdin; then the first call, the first launch, the first copy of malloc's "
+        "memory\n"
         "One line of JSON for each metric; without an option, 1 to 16 threads. Exit status 77: no device.\n");
     return status;
 }

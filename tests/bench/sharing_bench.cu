@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // sharing_bench.cu: a client that wants all of a GPU, or very little of it, beside others (tests/bench/sharing).
 //
-//   sharing_bench greedy SECONDS MICROSECONDS   launches kernels of about so long as fast as it can; prints how many were done, and their
-//                                               rounds, by which two clients can be compared
-//   sharing_bench light SECONDS MICROSECONDS    one such kernel and a wait each millisecond; prints the waits' times: half of them, 99 %, the longest
+//   sharing_bench greedy SECONDS MICROSECONDS   launches kernels of about so long as fast as it can; prints how many
+//                                               were done, and their rounds, by which two clients can be compared
+//   sharing_bench light SECONDS MICROSECONDS    one such kernel and a wait each millisecond; prints the waits' times:
+//                                               half of them, 99 %, the longest
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -27,7 +28,9 @@ __global__ void work(long rounds, unsigned long long* done) {
 }
 
 using Clock = std::chrono::steady_clock;
-static double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
+static double seconds_since(Clock::time_point then) {
+    return std::chrono::duration<double>(Clock::now() - then).count();
+}
 
 int main(int argc, char** argv) {
     if (argc != 4) return std::fprintf(stderr, "usage: sharing_bench greedy|light SECONDS MICROSECONDS\n"), 2;
@@ -70,7 +73,8 @@ int main(int argc, char** argv) {
         unsigned long long count = 0;
         static cudaStream_t side;
         CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
-        CHECK(cudaMemcpyAsync(&count, done, sizeof count, cudaMemcpyDeviceToHost, side));  // those that are under way do not count
+        CHECK(cudaMemcpyAsync(&count, done, sizeof count, cudaMemcpyDeviceToHost,
+                              side));  // those that are under way do not count
         CHECK(cudaStreamSynchronize(side));
         std::printf("%llu %.0f\n", count, static_cast<double>(count) * static_cast<double>(rounds));
     } else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// innocent.cu: a client that does what programs do: copies, launches, waits, copies back and checks, in a loop, and takes the time of
-// each round. SIGUSR1 ends a phase, SIGTERM the last one: each is a line of JSON. For campaigns in which others lie (tests/hostile).
+// innocent.cu: a client that does what programs do: copies, launches, waits, copies back and checks, in a loop, and
+// takes the time of each round. SIGUSR1 ends a phase, SIGTERM the last one: each is a line of JSON. For campaigns in
+// which others lie (tests/hostile).
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -48,8 +49,10 @@ int main() {
         if (next_phase || last) {
             std::sort(times.begin(), times.end());
             const auto at = [&](double part) { return times[static_cast<size_t>(part * (times.size() - 1))]; };
-            printf("{\"phase\": %u, \"rounds\": %zu, \"wrong\": %u, \"p50_us\": %.0f, \"p90_us\": %.0f, \"p99_us\": %.0f, \"max_us\": %.0f}\n",
-                   phase++, times.size(), wrong, at(0.5), at(0.9), at(0.99), times.back());
+            printf(
+                "{\"phase\": %u, \"rounds\": %zu, \"wrong\": %u, \"p50_us\": %.0f, \"p90_us\": %.0f, \"p99_us\": %.0f, "
+                "\"max_us\": %.0f}\n",
+                phase++, times.size(), wrong, at(0.5), at(0.9), at(0.99), times.back());
             fflush(stdout);
             if (last) return wrong != 0;
             next_phase = 0, times.clear();

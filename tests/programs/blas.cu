@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLAS against sums that this program computes itself: every function in both precisions, scalars and results in host and in
-// device memory, the order against kernels, copies and other streams, graphs, and what is refused at the call.
+// cuBLAS against sums that this program computes itself: every function in both precisions, scalars and results in host
+// and in device memory, the order against kernels, copies and other streams, graphs, and what is refused at the call.
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
 #include <dlfcn.h>
@@ -32,7 +32,9 @@ template <class... A> cublasStatus_t amin(float, A... a) { return cublasIsamin(a
 template <class... A> cublasStatus_t amin(double, A... a) { return cublasIdamin(a...); }
 
 static unsigned long long seed = 1;
-template <class T> T number() { return T(int((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 33) % 1000) / T(250); }
+template <class T> T number() {
+    return T(int((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 33) % 1000) / T(250);
+}
 template <class T> std::vector<T> numbers(size_t n) {
     std::vector<T> v(n);
     for (T& x : v) x = number<T>();
@@ -43,7 +45,9 @@ template <class T> struct Device {
     T* at = nullptr;
     size_t count;
     explicit Device(size_t n) : count(n) { CHECK(cudaMalloc(&at, (n ? n : 1) * sizeof(T))); }
-    explicit Device(const std::vector<T>& v) : Device(v.size()) { BLAS_CHECK(cublasSetVector(int(count), sizeof(T), v.data(), 1, at, 1)); }
+    explicit Device(const std::vector<T>& v) : Device(v.size()) {
+        BLAS_CHECK(cublasSetVector(int(count), sizeof(T), v.data(), 1, at, 1));
+    }
     Device(const Device&) = delete;
     ~Device() { CHECK(cudaFree(at)); }
     std::vector<T> get() const {
@@ -53,8 +57,11 @@ template <class T> struct Device {
     }
 };
 
-template <class T> bool near(T a, T b, double scale = 1) { return std::fabs(double(a) - double(b)) <= scale * (sizeof(T) == 4 ? 1e-4 : 1e-12) * (1 + std::fabs(double(b))); }
-template <class T> void expect(const std::vector<T>& have, const std::vector<T>& want, const char* what, double scale = 1) {
+template <class T> bool near(T a, T b, double scale = 1) {
+    return std::fabs(double(a) - double(b)) <= scale * (sizeof(T) == 4 ? 1e-4 : 1e-12) * (1 + std::fabs(double(b)));
+}
+template <class T>
+void expect(const std::vector<T>& have, const std::vector<T>& want, const char* what, double scale = 1) {
     for (size_t i = 0; i < want.size(); ++i)
         if (!near(have[i], want[i], scale)) {
             printf("FAILED: %s: element %zu is %g, not %g\n", what, i, double(have[i]), double(want[i]));
@@ -63,11 +70,14 @@ template <class T> void expect(const std::vector<T>& have, const std::vector<T>&
 }
 
 // C = alpha op(A) op(B) + beta C, by columns.
-template <class T> void product(bool ta, bool tb, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c, int ldc) {
+template <class T> void product(bool ta, bool tb, int m, int n, int k, T alpha, const T* a, int lda, const T* b,
+                                int ldb, T beta, T* c, int ldc) {
     for (int col = 0; col < n; ++col)
         for (int row = 0; row < m; ++row) {
             double sum = 0;
-            for (int i = 0; i < k; ++i) sum += double(ta ? a[i + row * lda] : a[row + i * lda]) * double(tb ? b[col + i * ldb] : b[i + col * ldb]);
+            for (int i = 0; i < k; ++i)
+                sum +=
+                    double(ta ? a[i + row * lda] : a[row + i * lda]) * double(tb ? b[col + i * ldb] : b[i + col * ldb]);
             c[row + col * ldc] = T(alpha * sum + (beta == T(0) ? 0 : beta * double(c[row + col * ldc])));
         }
 }
@@ -135,14 +145,16 @@ template <class T> void matrices(cublasHandle_t h, bool on_device) {
         const auto a = numbers<T>(ld * ld), b = numbers<T>(ld * ld);
         auto c = numbers<T>(ld * ld);
         Device<T> da(a), db(b), dc(c);
-        BLAS_CHECK(gemm(t, h, ta ? CUBLAS_OP_T : CUBLAS_OP_N, tb ? CUBLAS_OP_T : CUBLAS_OP_N, m, n, k, alpha.get(), da.at, ld, db.at, ld, beta.get(), dc.at, ld));
+        BLAS_CHECK(gemm(t, h, ta ? CUBLAS_OP_T : CUBLAS_OP_N, tb ? CUBLAS_OP_T : CUBLAS_OP_N, m, n, k, alpha.get(),
+                        da.at, ld, db.at, ld, beta.get(), dc.at, ld));
         product<T>(ta, tb, m, n, k, alpha.host, a.data(), ld, b.data(), ld, beta.host, c.data(), ld);
         expect(dc.get(), c, "gemm", 100);
 
         auto y = numbers<T>(2 * ld);
         Device<T> dy(y);
         const int rows = ta ? n : m, cols = ta ? m : n;
-        BLAS_CHECK(gemv(t, h, ta ? CUBLAS_OP_T : CUBLAS_OP_N, m, n, alpha.get(), da.at, ld, db.at, 1, beta.get(), dy.at, 2));
+        BLAS_CHECK(
+            gemv(t, h, ta ? CUBLAS_OP_T : CUBLAS_OP_N, m, n, alpha.get(), da.at, ld, db.at, 1, beta.get(), dy.at, 2));
         std::vector<T> dense(rows);
         for (int i = 0; i < rows; ++i) dense[i] = y[2 * i];
         product<T>(ta, false, rows, 1, cols, alpha.host, a.data(), ld, b.data(), ld, beta.host, dense.data(), rows);
@@ -168,12 +180,14 @@ template <class T> void matrices(cublasHandle_t h, bool on_device) {
         std::vector<T> b(m * n);
         product<T>(false, false, m, n, m, T(1), a.data(), m, x.data(), m, T(0), b.data(), m);
         Device<T> da(a), db(b);
-        BLAS_CHECK(trsm(t, h, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, CUBLAS_DIAG_NON_UNIT, m, n, one.get(), da.at, m, db.at, m));
+        BLAS_CHECK(trsm(t, h, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, CUBLAS_DIAG_NON_UNIT, m, n,
+                        one.get(), da.at, m, db.at, m));
         expect(db.get(), x, "trsm", 100);
         Device<T> again(b);
         Device<const T*> as(std::vector<const T*>{da.at});
         Device<T*> bs(std::vector<T*>{again.at});
-        BLAS_CHECK(trsmBatched(t, h, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, CUBLAS_DIAG_NON_UNIT, m, n, one.get(), as.at, m, bs.at, m, 1));
+        BLAS_CHECK(trsmBatched(t, h, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, CUBLAS_DIAG_NON_UNIT, m, n,
+                               one.get(), as.at, m, bs.at, m, 1));
         expect(again.get(), x, "trsmBatched", 100);
     }
     {  // rows exchanged as the pivots say, A is L times U; of a matrix of zeros the first pivot is none
@@ -190,7 +204,8 @@ template <class T> void matrices(cublasHandle_t h, bool on_device) {
         for (int row = 0; row < m; ++row)
             for (int col = 0; col < m; ++col) {
                 double sum = 0;
-                for (int i = 0; i <= row && i <= col; ++i) sum += (i == row ? 1 : double(lu[row + i * m])) * double(lu[i + col * m]);
+                for (int i = 0; i <= row && i <= col; ++i)
+                    sum += (i == row ? 1 : double(lu[row + i * m])) * double(lu[i + col * m]);
                 REQUIRE(near(T(sum), a[row + col * m], 100));
             }
         REQUIRE(info.get()[0] == 0 && info.get()[1] != 0);
@@ -200,19 +215,22 @@ template <class T> void matrices(cublasHandle_t h, bool on_device) {
         const auto a = numbers<T>(ld * k * count), b = numbers<T>(ld * n * count);
         std::vector<T> c(apart * count, T(NAN)), want(apart * count, T(NAN));
         for (int i = 0; i < count; ++i)
-            product<T>(false, false, m, n, k, alpha.host, &a[i * ld * k], ld, &b[i * apart], ld, T(0), &want[i * apart], ld);
+            product<T>(false, false, m, n, k, alpha.host, &a[i * ld * k], ld, &b[i * apart], ld, T(0), &want[i * apart],
+                       ld);
         for (bool strided : {true, false}) {
             Device<T> da(a), db(b), dc(c);
             std::vector<const T*> as, bs;
             std::vector<T*> cs;
-            for (int i = 0; i < count; ++i) as.push_back(da.at + i * ld * k), bs.push_back(db.at + i * apart), cs.push_back(dc.at + i * apart);
+            for (int i = 0; i < count; ++i)
+                as.push_back(da.at + i * ld * k), bs.push_back(db.at + i * apart), cs.push_back(dc.at + i * apart);
             Device<const T*> das(as), dbs(bs);
             Device<T*> dcs(cs);
             if (strided)
                 BLAS_CHECK(gemmStridedBatched(t, h, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, alpha.get(), (const T*)da.at, ld, (long long)(ld * k), (const T*)db.at, ld,
                                               (long long)apart, zero.get(), dc.at, ld, (long long)apart, count));
             else
-                BLAS_CHECK(gemmBatched(t, h, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, alpha.get(), das.at, ld, dbs.at, ld, zero.get(), dcs.at, ld, count));
+                BLAS_CHECK(gemmBatched(t, h, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, alpha.get(), das.at, ld, dbs.at, ld,
+                                       zero.get(), dcs.at, ld, count));
             const auto have = dc.get();
             for (int i = 0; i < count; ++i)
                 for (int col = 0; col < n; ++col)
@@ -229,12 +247,14 @@ void halves(cublasHandle_t h) {
     const int n = 32;
     std::vector<__half> a(n * n), b(n * n);
     std::vector<float> fa(n * n), fb(n * n), want(n * n);
-    for (int i = 0; i < n * n; ++i) a[i] = __float2half(fa[i] = float(i % 7) - 3), b[i] = __float2half(fb[i] = float(i % 5) - 2);
+    for (int i = 0; i < n * n; ++i)
+        a[i] = __float2half(fa[i] = float(i % 7) - 3), b[i] = __float2half(fb[i] = float(i % 5) - 2);
     product<float>(false, true, n, n, n, 2.f, fa.data(), n, fb.data(), n, 0.f, want.data(), n);
     Device<__half> da(a), db(b);
     Device<float> dc(n * n);
     const float alpha = 2, beta = 0;
-    BLAS_CHECK(cublasGemmEx(h, CUBLAS_OP_N, CUBLAS_OP_T, n, n, n, &alpha, da.at, CUDA_R_16F, n, db.at, CUDA_R_16F, n, &beta, dc.at, CUDA_R_32F, n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    BLAS_CHECK(cublasGemmEx(h, CUBLAS_OP_N, CUBLAS_OP_T, n, n, n, &alpha, da.at, CUDA_R_16F, n, db.at, CUDA_R_16F, n,
+                            &beta, dc.at, CUDA_R_32F, n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
     expect(dc.get(), want, "GemmEx");
     BLAS_CHECK(cublasGemmStridedBatchedEx(h, CUBLAS_OP_N, CUBLAS_OP_T, n, n / 2, n, &alpha, da.at, CUDA_R_16F, n, 0, db.at, CUDA_R_16F, n, n / 2, &beta, dc.at, CUDA_R_32F, n, n * n / 2, 2,
                                           CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
@@ -322,7 +342,8 @@ void graph(cublasHandle_t h) {
 void managed(cublasHandle_t h) {
     const int n = 5000;
     float *x, *factor;
-    REQUIRE(cudaMallocManaged(&x, n * sizeof *x) == cudaSuccess && cudaMallocManaged(&factor, sizeof *factor) == cudaSuccess);
+    REQUIRE(cudaMallocManaged(&x, n * sizeof *x) == cudaSuccess &&
+            cudaMallocManaged(&factor, sizeof *factor) == cudaSuccess);
     BLAS_CHECK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
     for (int i = 0; i < n; ++i) x[i] = float(i);
     for (int round = 1; round <= 3; ++round) {
@@ -360,7 +381,9 @@ void errors(cublasHandle_t h) {
     BLAS_CHECK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
     Device<float> x(std::vector<float>(64, 1.f));
     const float one = 1;
-    const auto product_of = [&](int m, int lda, const float* alpha) { return cublasSgemm(h, CUBLAS_OP_N, CUBLAS_OP_N, m, 4, 4, alpha, x.at, lda, x.at, 4, &one, x.at, 4); };
+    const auto product_of = [&](int m, int lda, const float* alpha) {
+        return cublasSgemm(h, CUBLAS_OP_N, CUBLAS_OP_N, m, 4, 4, alpha, x.at, lda, x.at, 4, &one, x.at, 4);
+    };
     REQUIRE(product_of(-1, 4, &one) == CUBLAS_STATUS_INVALID_VALUE);
     REQUIRE(product_of(4, 3, &one) == CUBLAS_STATUS_INVALID_VALUE);
     REQUIRE(product_of(4, 4, nullptr) == CUBLAS_STATUS_INVALID_VALUE);

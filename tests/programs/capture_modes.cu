@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // capture_modes: what a program may not do while a stream captures. The call is refused with the error that says why,
-// the capture is invalidated, and its end says so. Which calls are refused depends on the mode of the capture and of the
-// calling thread. The expected answers are those of NVIDIA's driver (580.159).
+// the capture is invalidated, and its end says so. Which calls are refused depends on the mode of the capture and of
+// the calling thread. The expected answers are those of NVIDIA's driver (580.159).
 #include <functional>
 #include <thread>
 
@@ -171,7 +171,8 @@ int main() {
     REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaErrorIllegalState);
     cudaGetLastError();
 
-    // A captured fill may be of memory that is not there, until the graph is instantiated: cuDNN puts addresses in later.
+    // A captured fill may be of memory that is not there, until the graph is instantiated: cuDNN puts addresses in
+    // later.
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     CHECK(cudaMemsetAsync(reinterpret_cast<void*>(0x80), 0, 1 << 16, stream));
     CHECK(cudaStreamEndCapture(stream, &graph));

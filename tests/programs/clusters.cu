@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// clusters.cu: launches in clusters of blocks, which read each other's shared memory, and tensor maps, with which one thread
-// fetches a tile. Devices before Hopper have neither, and neither has the software GPU: then they must be refused.
+// clusters.cu: launches in clusters of blocks, which read each other's shared memory, and tensor maps, with which one
+// thread fetches a tile. Devices before Hopper have neither, and neither has the software GPU: then they must be
+// refused.
 #include <cooperative_groups.h>
 #include <cuda.h>
 
@@ -53,7 +54,8 @@ __global__ void fetch(const __grid_constant__ CUtensorMap map, int x, int y, flo
         asm volatile("fence.proxy.async;");
         asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(bar), "r"((unsigned)sizeof box));
         asm volatile(
-            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::
+                "r"(to),
             "l"(&map), "r"(x), "r"(y), "r"(bar)
             : "memory");
     }

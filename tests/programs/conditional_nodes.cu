@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// conditional_nodes: parts of a graph that run if, while or as a value says: one that the launch begins with, and one that
-// kernels set. Kernels set it by a function of CUDA's device runtime, which natively is linked from the toolkit; without
-// one the loop is not shown.
+// conditional_nodes: parts of a graph that run if, while or as a value says: one that the launch begins with, and one
+// that kernels set. Kernels set it by a function of CUDA's device runtime, which natively is linked from the toolkit;
+// without one the loop is not shown.
 #include <unistd.h>
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// context_events.cu: events of a context as a whole: recorded behind all of its streams' work, and waited for by all that
-// it is given later.
+// context_events.cu: events of a context as a whole: recorded behind all of its streams' work, and waited for by all
+// that it is given later.
 #include <chrono>
 #include <thread>
 

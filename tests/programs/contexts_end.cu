@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// contexts_end.cu: contexts are destroyed one after the other, also while one is current that is gone already. What needs no
-// context works then, too.
+// contexts_end.cu: contexts are destroyed one after the other, also while one is current that is gone already. What
+// needs no context works then, too.
 #include "driver.h"
 
 #define FUNCTION(name, version) static const auto p_##name = entry<decltype(&name)>(#name, version)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// core_dumps: what is asked and set about dumps of the GPU: kinds of values, what is kept, for the program and for a context.
+// core_dumps: what is asked and set about dumps of the GPU: kinds of values, what is kept, for the program and for a
+// context.
 #include <cstring>
 
 #include "driver.h"

@@ -9,7 +9,8 @@
 #include "check.h"
 
 __global__ void increment(unsigned char* bytes, size_t n) {
-    for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < n; i += size_t{gridDim.x} * blockDim.x) ++bytes[i];
+    for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < n; i += size_t{gridDim.x} * blockDim.x)
+        ++bytes[i];
 }
 
 static unsigned char pattern(size_t i) { return static_cast<unsigned char>(i * 37 + i / 251); }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// descriptors.cu: two processes share memory without an address (cuMemCreate) and a pool, as file descriptors that go over a UNIX
-// socket. One gives; the other, forked before either has touched CUDA, takes. The one that takes writes, the one that gives sees
-// it; a descriptor keeps its memory when whoever made it has let go of everything else, and so does who has mapped it.
+// descriptors.cu: two processes share memory without an address (cuMemCreate) and a pool, as file descriptors that go
+// over a UNIX socket. One gives; the other, forked before either has touched CUDA, takes. The one that takes writes,
+// the one that gives sees it; a descriptor keeps its memory when whoever made it has let go of everything else, and so
+// does who has mapped it.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

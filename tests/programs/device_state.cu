@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// device_state.cu: what each of a program's devices has for itself, however many there are: pools, peers, what its memory says of
-// itself, and the variables that all of them share. With one device there is nothing to tell apart.
+// device_state.cu: what each of a program's devices has for itself, however many there are: pools, peers, what its
+// memory says of itself, and the variables that all of them share. With one device there is nothing to tell apart.
 #include <vector>
 
 #include "driver.h"
@@ -169,8 +169,8 @@ static void pointers() {
     }
 }
 
-// Work goes to the device of its stream, whichever is current. Whether a kernel may, CUDA's manual and its drivers do not agree: a
-// launch that is accepted is done.
+// Work goes to the device of its stream, whichever is current. Whether a kernel may, CUDA's manual and its drivers do
+// not agree: a launch that is accepted is done.
 static void streams() {
     for (int d = 0; d < devices; ++d) {
         cudaStream_t stream;

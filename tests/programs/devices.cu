@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// devices.cu: several devices in one program. Each wait is for the device, the stream or the event that it names, whichever
-// device is current and whatever was waited for before; copies find the device of their memory; a reset ends one device and
-// leaves the others at work. All devices that there are, or those that the arguments number: each with the next one all that two
-// can show, any two what is quick, and all at the same time. One device takes both parts, but for what only two can show.
+// devices.cu: several devices in one program. Each wait is for the device, the stream or the event that it names,
+// whichever device is current and whatever was waited for before; copies find the device of their memory; a reset ends
+// one device and leaves the others at work. All devices that there are, or those that the arguments number: each with
+// the next one all that two can show, any two what is quick, and all at the same time. One device takes both parts, but
+// for what only two can show.
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -184,7 +185,9 @@ static void copies(Device& a, Device& b) {
                 case 2: CHECK(cudaMemcpyPeerAsync(b.there, b.number, a.memory, a.number, bytes, current->free)); break;
                 case 3: CHECK(cudaMemcpy(b.there, a.memory, bytes, cudaMemcpyDeviceToDevice)); break;
                 case 4: CHECK(cudaMemcpy(b.there, a.memory, bytes, cudaMemcpyDefault)); break;
-                case 5: CHECK(cudaMemcpyAsync(b.there, a.memory, bytes, cudaMemcpyDeviceToDevice, current->free)); break;
+                case 5:
+                    CHECK(cudaMemcpyAsync(b.there, a.memory, bytes, cudaMemcpyDeviceToDevice, current->free));
+                    break;
                 case 6: CHECK(cudaMemcpyAsync(b.there, a.memory, bytes, cudaMemcpyDefault, current->blocking)); break;
             }
             CHECK(cudaDeviceSynchronize());
@@ -203,10 +206,12 @@ static void host_copies(Device& a, Device& b) {
                 CHECK(cudaDeviceSynchronize());
                 b.use();
                 memset(host, 0, n * sizeof(int));
-                CHECK(cudaMemcpy(host, a.memory, count * sizeof(int), kind ? cudaMemcpyDeviceToHost : cudaMemcpyDefault));
+                CHECK(
+                    cudaMemcpy(host, a.memory, count * sizeof(int), kind ? cudaMemcpyDeviceToHost : cudaMemcpyDefault));
                 for (size_t i = 0; i < n; ++i) REQUIRE(host[i] == (i < count ? value : 0));
                 for (size_t i = 0; i < count; ++i) host[i] = -value;
-                CHECK(cudaMemcpy(a.memory, host, count * sizeof(int), kind ? cudaMemcpyHostToDevice : cudaMemcpyDefault));
+                CHECK(
+                    cudaMemcpy(a.memory, host, count * sizeof(int), kind ? cudaMemcpyHostToDevice : cudaMemcpyDefault));
                 std::vector<int> back(n);
                 a.use();
                 CHECK(cudaMemcpy(back.data(), a.memory, n * sizeof(int), cudaMemcpyDeviceToHost));
@@ -226,7 +231,8 @@ static void host_copies(Device& a, Device& b) {
     }
 }
 
-// A copy between devices that is no stream's comes after what both were given before, and before what they are given then.
+// A copy between devices that is no stream's comes after what both were given before, and before what they are given
+// then.
 static void serialized(Device& a, Device& b) {
     for (const Device* current : {&a, &b})
         for (const bool peer : {true, false}) {
@@ -384,17 +390,22 @@ static void in_a_row(std::vector<Device>& all) {
     for (size_t i = 0; i < all.size(); ++i) REQUIRE(holds(all[i], 8 + (int)i));
 }
 
-// All copy from one block of the host's memory and into parts of another at the same time, and read the first in place if they may.
+// All copy from one block of the host's memory and into parts of another at the same time, and read the first in place
+// if they may.
 static void host_memory(std::vector<Device>& all) {
     const size_t bytes = n * sizeof(int), everything = all.size() * bytes;
-    std::vector<int> plain[2] = {std::vector<int>(n), std::vector<int>(all.size() * n)}, named[2] = {plain[0], plain[1]};
+    std::vector<int> plain[2] = {std::vector<int>(n), std::vector<int>(all.size() * n)},
+                     named[2] = {plain[0], plain[1]};
     int* pinned[2];
     all[0].use();
     CHECK(cudaHostAlloc((void**)&pinned[0], bytes, cudaHostAllocPortable | cudaHostAllocMapped));
     CHECK(cudaHostAlloc((void**)&pinned[1], everything, cudaHostAllocPortable));
-    for (auto& block : named) CHECK(cudaHostRegister(block.data(), block.size() * sizeof(int), cudaHostRegisterPortable | cudaHostRegisterMapped));
+    for (auto& block : named)
+        CHECK(cudaHostRegister(block.data(), block.size() * sizeof(int),
+                               cudaHostRegisterPortable | cudaHostRegisterMapped));
     int round = 0;
-    for (const auto& [from, to] : {std::pair{plain[0].data(), plain[1].data()}, {named[0].data(), named[1].data()}, {pinned[0], pinned[1]}}) {
+    for (const auto& [from, to] :
+         {std::pair{plain[0].data(), plain[1].data()}, {named[0].data(), named[1].data()}, {pinned[0], pinned[1]}}) {
         ++round;
         for (int i = 0; i < n; ++i) from[i] = round * i;
         for (size_t i = 0; i < all.size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// error_log: the log of errors that CUDA keeps for programs: a function that hears of them, and what was said so far. What is
-// said, and of which errors, is each driver's own; Barcuda's names the call that failed.
+// error_log: the log of errors that CUDA keeps for programs: a function that hears of them, and what was said so far.
+// What is said, and of which errors, is each driver's own; Barcuda's names the call that failed.
 #include <dlfcn.h>
 
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fork_copy.cu: a child that was forked from a CUDA process sees its parent's memory as it was at the fork, also when the
-// GPU writes there afterwards.
+// fork_copy.cu: a child that was forked from a CUDA process sees its parent's memory as it was at the fork, also when
+// the GPU writes there afterwards.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // fork_first.cu: a program that has allocated memory but has not used CUDA forks, and its children use it, each for
 // itself: with what their parent allocated, which is theirs to read, write, copy, register and free, and with memory of
-// their own. The parent may use CUDA later, or end before them. Only a child of a process that has initialized CUDA gets
-// CUDA's error.
+// their own. The parent may use CUDA later, or end before them. Only a child of a process that has initialized CUDA
+// gets CUDA's error.
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>

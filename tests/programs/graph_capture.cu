@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph_capture: a captured graph reads and writes its memory at every launch, wherever that lies: pinned memory, the heap,
-// the stack. A copy is one node of the graph wherever its memory lies, and stays so in clones, updates and changes. Functions
-// of the program run in the graph's order; a wait in a capture is the error that CUDA says it is.
+// graph_capture: a captured graph reads and writes its memory at every launch, wherever that lies: pinned memory, the
+// heap, the stack. A copy is one node of the graph wherever its memory lies, and stays so in clones, updates and
+// changes. Functions of the program run in the graph's order; a wait in a capture is the error that CUDA says it is.
 #include <unistd.h>
 
 #include <atomic>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph_memory: a graph that leaves memory allocated is not launched again before that memory is freed. The launch itself
-// says so, and nothing else fails. A graph that frees its memory, or whose launch frees it first, may be launched again.
+// graph_memory: a graph that leaves memory allocated is not launched again before that memory is freed. The launch
+// itself says so, and nothing else fails. A graph that frees its memory, or whose launch frees it first, may be
+// launched again.
 #include "check.h"
 
 __global__ void count(int* to) { ++*to; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// green_contexts: parts of a device's multiprocessors, and contexts that work there: what a split gives, whose the streams, the
-// memory and the events are, and what ends with such a context.
+// green_contexts: parts of a device's multiprocessors, and contexts that work there: what a split gives, whose the
+// streams, the memory and the events are, and what ends with such a context.
 #include <cstring>
 #include <set>
 #include <vector>

@@ -186,8 +186,8 @@ static void much_shared_memory() {
     REQUIRE(arrived(value, 1));
 }
 
-// A kernel's limit is its function's, until that has been given one of its own: which then stays, whatever is set for the
-// kernel; and the kernel goes by it as well.
+// A kernel's limit is its function's, until that has been given one of its own: which then stays, whatever is set for
+// the kernel; and the kernel goes by it as well.
 static void two_limits() {
     FUNCTION(cuFuncGetAttribute, 2020);
     FUNCTION(cuFuncSetAttribute, 9000);

@@ -163,7 +163,8 @@ static void parameters() {
     many<8189>();  // 32,764
 }
 
-// Of a large structure a program may give what the kernel will look at, as NCCL does: the driver takes a shorter buffer.
+// Of a large structure a program may give what the kernel will look at, as NCCL does: the driver takes a shorter
+// buffer.
 static void part_of_the_parameters() {
     constexpr int count = 1021;  // 4,096 bytes with the other two
     struct {

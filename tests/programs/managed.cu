@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// managed: managed memory as CUDA promises it, whether or not the device and the CPU may work on it at once: kernels and the CPU in
-// turn, small allocations, streams and what is attached to them, copies and fills, prefetches and advice, functions of the program
-// in a stream, and graphs.
+// managed: managed memory as CUDA promises it, whether or not the device and the CPU may work on it at once: kernels
+// and the CPU in turn, small allocations, streams and what is attached to them, copies and fills, prefetches and
+// advice, functions of the program in a stream, and graphs.
 #include <numeric>
 #include <vector>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// managed_functions.cu: functions in a stream that touch managed memory on the GPU's side, while copies and kernels of many other
-// streams wait for the function: more streams than a GPU has queues for, so that the waits stand in front of whatever comes then.
+// managed_functions.cu: functions in a stream that touch managed memory on the GPU's side, while copies and kernels of
+// many other streams wait for the function: more streams than a GPU has queues for, so that the waits stand in front of
+// whatever comes then.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -44,8 +45,8 @@ struct Beside {
         ++*b.p;
     }
 };
-// The function's memory has neighbours in the same block, on which another stream is at work that has begun a capture since, or was
-// destroyed (`captured`: none).
+// The function's memory has neighbours in the same block, on which another stream is at work that has begun a capture
+// since, or was destroyed (`captured`: none).
 static long beside_another(cudaStream_t with_function, cudaStream_t captured) {
     int *mine, *its, *flags;
     CHECK(cudaMallocManaged(&mine, sizeof(int)));
@@ -231,7 +232,8 @@ int main() {
         for (size_t i = 0; i < count; ++i) wrong += fresh[i] != 10;
         CHECK(cudaFree(fresh));
     }
-    for (int round = 0; round < 5; ++round) wrong += beside_another(stream, round % 2 ? nullptr : others.all[static_cast<size_t>(round)]);
+    for (int round = 0; round < 5; ++round)
+        wrong += beside_another(stream, round % 2 ? nullptr : others.all[static_cast<size_t>(round)]);
     wrong += while_one_waits(stream, beside, other, n);
     CHECK(cudaFree(p));
     CHECK(cudaFree(other));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// managed_process: managed memory and the rest of its process: parameters of calls in such memory, threads, system calls on it,
-// a handler of SIGSEGV, a forked child, and variables.
+// managed_process: managed memory and the rest of its process: parameters of calls in such memory, threads, system
+// calls on it, a handler of SIGSEGV, a forked child, and variables.
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// moved_graphs: a child graph that its parent takes as it is, and not a copy of it. The program's handles of its nodes stay
-// good: the executable graph of the parent is changed by them.
+// moved_graphs: a child graph that its parent takes as it is, and not a copy of it. The program's handles of its nodes
+// stay good: the executable graph of the parent is changed by them.
 #include "driver.h"
 
 #define FUNCTION(name) static const auto p_##name = entry<decltype(&name)>(#name)

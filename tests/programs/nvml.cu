@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// nvml.cu: NVML says of the devices what CUDA says of them: how many there are, their names, UUIDs, bus ids and memory, and that
-// this process uses one. Passes natively too. (As many programs do, it looks the functions up: nvml.h is a package of its own.)
+// nvml.cu: NVML says of the devices what CUDA says of them: how many there are, their names, UUIDs, bus ids and memory,
+// and that this process uses one. Passes natively too. (As many programs do, it looks the functions up: nvml.h is a
+// package of its own.)
 #include <dlfcn.h>
 #include <string.h>
 #include <unistd.h>

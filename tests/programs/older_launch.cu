@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// older_launch: launches and contexts as programs of CUDA 3 have them: shape and parameters are set by calls of their own,
-// contexts are attached to and detached from.
+// older_launch: launches and contexts as programs of CUDA 3 have them: shape and parameters are set by calls of their
+// own, contexts are attached to and detached from.
 #include <climits>
 
 #include "driver.h"

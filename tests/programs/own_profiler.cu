@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// own_profiler.cu: a profiler of its own calls, as those of frameworks are: CUPTI's records of kernels, copies and fills, of
-// the calls that gave them to the GPU, and of ids that the program pushed meanwhile; callbacks around calls. Checks what
-// CUPTI's documentation promises, so that it is the same beside NVIDIA's library on a machine with a GPU.
+// own_profiler.cu: a profiler of its own calls, as those of frameworks are: CUPTI's records of kernels, copies and
+// fills, of the calls that gave them to the GPU, and of ids that the program pushed meanwhile; callbacks around calls.
+// Checks what CUPTI's documentation promises, so that it is the same beside NVIDIA's library on a machine with a GPU.
 #include <cuda.h>
 #include <cupti.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// prints.cu: what a kernel has printed is there, in the program's own output, once the program has waited for the kernel:
-// by any of the ways to wait that CUDA names ("Formatted output": synchronization, and blocking copies).
+// prints.cu: what a kernel has printed is there, in the program's own output, once the program has waited for the
+// kernel: by any of the ways to wait that CUDA names ("Formatted output": synchronization, and blocking copies).
 #include <unistd.h>
 
 #include <cstdio>

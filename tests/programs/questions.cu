@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// questions: what programs ask of devices, contexts and memory beside what device_info shows: answers that fit one another,
-// and what older programs call.
+// questions: what programs ask of devices, contexts and memory beside what device_info shows: answers that fit one
+// another, and what older programs call.
 #include "driver.h"
 
 #define FUNCTION(name, version) static const auto p_##name = entry<decltype(&name)>(#name, version)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuRAND: numbers are spread as they should be, the same seed gives the same numbers, an offset skips, a generator on the host gives
-// what one on the device does, and numbers come in their stream's turn. (The software GPU has one where NVIDIA's library is installed.)
+// cuRAND: numbers are spread as they should be, the same seed gives the same numbers, an offset skips, a generator on
+// the host gives what one on the device does, and numbers come in their stream's turn. (The software GPU has one where
+// NVIDIA's library is installed.)
 #include <curand.h>
 
 #include <cmath>
@@ -51,7 +52,8 @@ template <class T, class Draw> std::vector<T> from_host(size_t count, Draw draw)
 template <class T> void expect_moments(const std::vector<T>& all, double mean, double deviation, const char* what) {
     double sum = 0, squares = 0;
     for (T x : all) sum += x, squares += double(x) * x;
-    const double m = sum / all.size(), d = std::sqrt(squares / all.size() - m * m), far = 6 * deviation / std::sqrt(double(all.size()));
+    const double m = sum / all.size(), d = std::sqrt(squares / all.size() - m * m),
+                 far = 6 * deviation / std::sqrt(double(all.size()));
     if (std::fabs(m - mean) < far && std::fabs(d - deviation) < far) return;
     printf("FAILED: %s: mean %g, deviation %g; not %g and %g\n", what, m, d, mean, deviation);
     exit(1);
@@ -79,15 +81,22 @@ void pseudo(curandRngType_t type) {
     const auto uniform = from_device<float>(n, [=](float* p) { return curandGenerateUniform(Generator(type), p, n); });
     for (float x : uniform) REQUIRE(x > 0 && x <= 1);
     expect_moments(uniform, 0.5, std::sqrt(1.0 / 12), "uniform");
-    expect_moments(from_device<double>(n, [=](double* p) { return curandGenerateUniformDouble(Generator(type), p, n); }), 0.5, std::sqrt(1.0 / 12), "uniform, double");
-    const auto normal = from_device<float>(n, [=](float* p) { return curandGenerateNormal(Generator(type), p, n, 3.f, 2.f); });
+    expect_moments(
+        from_device<double>(n, [=](double* p) { return curandGenerateUniformDouble(Generator(type), p, n); }), 0.5,
+        std::sqrt(1.0 / 12), "uniform, double");
+    const auto normal =
+        from_device<float>(n, [=](float* p) { return curandGenerateNormal(Generator(type), p, n, 3.f, 2.f); });
     expect_moments(normal, 3, 2, "normal");
-    expect_moments(from_device<double>(n, [=](double* p) { return curandGenerateNormalDouble(Generator(type), p, n, -1, 0.5); }), -1, 0.5, "normal, double");
+    expect_moments(
+        from_device<double>(n, [=](double* p) { return curandGenerateNormalDouble(Generator(type), p, n, -1, 0.5); }),
+        -1, 0.5, "normal, double");
 
     // The same on the host: in memory of every kind.
     REQUIRE(bits == from_host<unsigned>(n, [=](unsigned* p) { return curandGenerate(Generator(type, true), p, n); }));
-    REQUIRE(uniform == from_host<float>(n, [=](float* p) { return curandGenerateUniform(Generator(type, true), p, n); }));
-    const auto close = from_host<float>(n, [=](float* p) { return curandGenerateNormal(Generator(type, true), p, n, 3.f, 2.f); });
+    REQUIRE(uniform ==
+            from_host<float>(n, [=](float* p) { return curandGenerateUniform(Generator(type, true), p, n); }));
+    const auto close =
+        from_host<float>(n, [=](float* p) { return curandGenerateNormal(Generator(type, true), p, n, 3.f, 2.f); });
     for (size_t i = 0; i < n; ++i) REQUIRE(std::fabs(close[i] - normal[i]) < 1e-3);
     unsigned few[16], *pinned;
     RANDOM_CHECK(curandGenerate(Generator(type, true), few, 16));
@@ -95,7 +104,9 @@ void pseudo(curandRngType_t type) {
     RANDOM_CHECK(curandGenerate(Generator(type, true), pinned, 16));
     REQUIRE(!memcmp(few, bits.data(), sizeof few) && !memcmp(pinned, bits.data(), sizeof few));
     CHECK(cudaFreeHost(pinned));
-    expect_moments(from_host<double>(n, [=](double* p) { return curandGenerateNormalDouble(Generator(type, true), p, n, -1, 0.5); }), -1, 0.5, "normal on the host");
+    expect_moments(from_host<double>(
+                       n, [=](double* p) { return curandGenerateNormalDouble(Generator(type, true), p, n, -1, 0.5); }),
+                   -1, 0.5, "normal on the host");
 }
 
 void quasi() {
@@ -145,7 +156,8 @@ int main() {
     cudaDeviceProp device;
     CHECK(cudaGetDeviceProperties(&device, 0));
     curandGenerator_t any;
-    if (strstr(device.name, "oftware") && curandCreateGenerator(&any, CURAND_RNG_PSEUDO_DEFAULT) == CURAND_STATUS_INITIALIZATION_FAILED) {
+    if (strstr(device.name, "oftware") &&
+        curandCreateGenerator(&any, CURAND_RNG_PSEUDO_DEFAULT) == CURAND_STATUS_INITIALIZATION_FAILED) {
         printf("skipped: NVIDIA's libcurand.so.10 is not installed, which the software GPU needs\n");
         return 77;
     }

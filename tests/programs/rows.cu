@@ -23,7 +23,8 @@ static void rows(unsigned char* from, unsigned char* to, size_t pitch, cudaStrea
     CHECK(cudaStreamSynchronize(stream));
     for (int y = 0; y < height; ++y) {
         REQUIRE(std::memcmp(to + y * pitch, from + y * pitch, width) == 0);
-        for (size_t x = width; x < pitch; ++x) REQUIRE(to[y * pitch + x] == 0xcc);  // between the rows nothing is touched
+        for (size_t x = width; x < pitch; ++x)
+            REQUIRE(to[y * pitch + x] == 0xcc);  // between the rows nothing is touched
     }
     CHECK(cudaFree(device));
 }

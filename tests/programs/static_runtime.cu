@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// static_runtime.cu: a program with NVIDIA's runtime inside, as nvcc links one that is told nothing (this is the only one
-// here that is built so): kernels, variables, streams, launches by function pointer and errors all reach the same place.
+// static_runtime.cu: a program with NVIDIA's runtime inside, as nvcc links one that is told nothing (this is the only
+// one here that is built so): kernels, variables, streams, launches by function pointer and errors all reach the same
+// place.
 #include <cstdio>
 #include <cstring>
 #include <vector>

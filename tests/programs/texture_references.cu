@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// texture_references: textures and surfaces by name, as code of CUDA 11 and before has them, and old static runtimes use
-// them: what a kernel reads through a reference is what was bound when it was launched.
+// texture_references: textures and surfaces by name, as code of CUDA 11 and before has them, and old static runtimes
+// use them: what a kernel reads through a reference is what was bound when it was launched.
 #define CUDA_ENABLE_DEPRECATED
 #include <cuda.h>
 

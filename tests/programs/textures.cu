@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// textures: texture objects over linear memory, as programs make them: what they say of filters and of addressing does not
-// matter there, and they may claim more memory than they have, as long as they do not read it.
+// textures: texture objects over linear memory, as programs make them: what they say of filters and of addressing does
+// not matter there, and they may claim more memory than they have, as long as they do not read it.
 #include <vector>
 
 #include "check.h"

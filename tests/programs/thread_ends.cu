@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// thread_ends.cu: each thread uses its own default stream until its very end: in destructors of its thread_locals and of keys, and the
-// main thread in those of globals, which come when its thread_locals are gone. (Built so that the default stream is the thread's own.)
+// thread_ends.cu: each thread uses its own default stream until its very end: in destructors of its thread_locals and
+// of keys, and the main thread in those of globals, which come when its thread_locals are gone. (Built so that the
+// default stream is the thread's own.)
 #include <pthread.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// two_addresses.cu: one piece of memory (cuMemCreate) that is mapped at two addresses: what is written at one is read at
-// the other, by kernels and by copies, until it is unmapped there; and it lives as long as one of them.
+// two_addresses.cu: one piece of memory (cuMemCreate) that is mapped at two addresses: what is written at one is read
+// at the other, by kernels and by copies, until it is unmapped there; and it lives as long as one of them.
 #include <algorithm>
 #include <vector>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// waiting.cu: how a program's threads wait: as CUDA likes, awake, or asleep (cudaSetDeviceFlags, flags of a context, of an
-// event). Each finds the end of a kernel that runs for longer than anybody stays awake, and the flags are those that were set.
+// waiting.cu: how a program's threads wait: as CUDA likes, awake, or asleep (cudaSetDeviceFlags, flags of a context, of
+// an event). Each finds the end of a kernel that runs for longer than anybody stays awake, and the flags are those that
+// were set.
 #include <thread>
 
 #include "check.h"
@@ -31,7 +32,8 @@ int main() {
     const auto get_flags = entry<CUresult (*)(unsigned*)>("cuCtxGetFlags");
     CHECK(cudaHostAlloc((void**)&flag, sizeof *flag, cudaHostAllocMapped));
     CHECK(cudaHostGetDevicePointer(&device_flag, (void*)flag, 0));
-    for (const unsigned schedule : {cudaDeviceScheduleBlockingSync, cudaDeviceScheduleSpin, cudaDeviceScheduleYield, cudaDeviceScheduleAuto}) {
+    for (const unsigned schedule :
+         {cudaDeviceScheduleBlockingSync, cudaDeviceScheduleSpin, cudaDeviceScheduleYield, cudaDeviceScheduleAuto}) {
         CHECK(cudaSetDeviceFlags(schedule));
         CHECK(cudaGetDeviceFlags(&flags));
         REQUIRE((flags & cudaDeviceScheduleMask) == schedule);
@@ -51,7 +53,8 @@ int main() {
     CHECK(cudaFreeHost((void*)flag));
 
     CUcontext own;
-    DRIVER(entry<CUresult (*)(CUcontext*, unsigned, CUdevice)>("cuCtxCreate", 10000)(&own, CU_CTX_SCHED_BLOCKING_SYNC, 0));
+    DRIVER(
+        entry<CUresult (*)(CUcontext*, unsigned, CUdevice)>("cuCtxCreate", 10000)(&own, CU_CTX_SCHED_BLOCKING_SYNC, 0));
     DRIVER(get_flags(&flags));
     REQUIRE((flags & CU_CTX_SCHED_MASK) == CU_CTX_SCHED_BLOCKING_SYNC);
     DRIVER(entry<CUresult (*)(CUcontext)>("cuCtxDestroy")(own));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// which_devices.cu: the devices that this program sees, a line each: number, UUID, place on the bus, and the UUID that a driver's
-// question finds by that place. Each is used. `how` is printed where there are none. An argument NAME=VALUE is put into the
-// environment before CUDA is asked anything, as programs do.
+// which_devices.cu: the devices that this program sees, a line each: number, UUID, place on the bus, and the UUID that
+// a driver's question finds by that place. Each is used. `how` is printed where there are none. An argument NAME=VALUE
+// is put into the environment before CUDA is asked anything, as programs do.
 #include <cstring>
 
 #include "driver.h"

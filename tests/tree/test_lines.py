@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One statement a line, and lines of at most 120 columns, in the sources of C++. A row of a table may be longer (a macro's call, alone on its
-line), and so may text in another language, which stands between R"( and )"."""
+"""Lines of at most 120 columns in the sources of C, C++ and CUDA, and one statement a line in those of C++. A row of a table may be longer (a
+macro's call, alone on its line), and so may text in another language, which stands between R"( and )"."""
 import re
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tree.statements import Source
 TOP = Path(__file__).resolve().parents[2]
 FOLDERS = {}
 for file in sorted(file for top in ("base", "guest-allocator", "guest-uio", "guest-windows", "host-bridge", "shm-device", "soft-gpu", "tests")
-                   for kind in ("cc", "h") for file in (TOP / top).rglob(f"*.{kind}")):
+                   for kind in ("cc", "h", "c", "cu") for file in (TOP / top).rglob(f"*.{kind}")):
     FOLDERS.setdefault(str(file.parent.relative_to(TOP)), []).append(file)
 
 
@@ -31,7 +31,7 @@ def findings(folder):
         name, text = file.relative_to(TOP), file.read_text()
         for number, columns in long_lines(text):
             yield f"{name}:{number}: {columns} columns"
-        for number in Source(text).lines():
+        for number in Source(text).lines() if file.suffix in (".cc", ".h") else ():
             yield f"{name}:{number}: statements parted by a comma: write each on a line of its own"
 
 

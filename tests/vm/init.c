@@ -161,7 +161,8 @@ static void make_root(void) {
     mount_at("tmpfs", "ram", "/rw", 0, "mode=755,size=75%");
     mkdir("/rw/upper", 0755);
     mkdir("/rw/work", 0755);
-    if (access("/host", F_OK)) mount_at("9p", "host", "/host", MS_RDONLY, "trans=virtio,version=9p2000.L,cache=loose,msize=512000");
+    if (access("/host", F_OK))
+        mount_at("9p", "host", "/host", MS_RDONLY, "trans=virtio,version=9p2000.L,cache=loose,msize=512000");
     mount_at("overlay", "root", "/root", 0, "lowerdir=/host,upperdir=/rw/upper,workdir=/rw/work");
     mount_at("proc", "proc", "/root/proc", 0, NULL);
     mount_at("sysfs", "sys", "/root/sys", 0, NULL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// answers.cu: asks CUDA's driver and runtime thousands of questions and prints a line for each: the question, a tab, the
-// answer: codes and values that do not change from run to run. Most are mistakes. It runs natively and through Barcuda;
-// test_answers.py compares. `answers GROUP...` asks those groups whose names begin so.
+// answers.cu: asks CUDA's driver and runtime thousands of questions and prints a line for each: the question, a tab,
+// the answer: codes and values that do not change from run to run. Most are mistakes. It runs natively and through
+// Barcuda; test_answers.py compares. `answers GROUP...` asks those groups whose names begin so.
 #include "attributes.h"
 #include "books.h"
 #include "contexts.h"

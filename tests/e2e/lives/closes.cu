@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// closes.cu WHEN HOW: closes all descriptors from 3 on, as daemons do, before its first CUDA call, after it, or both; then needs all kinds
-// of memory, more of each than before.
+// closes.cu WHEN HOW: closes all descriptors from 3 on, as daemons do, before its first CUDA call, after it, or both;
+// then needs all kinds of memory, more of each than before.
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// crowd: a client among others on a card that is too small for all: works on all of its memory, rests, gives some of it up and takes new,
-// and compares every page with what it must be.
+// crowd: a client among others on a card that is too small for all: works on all of its memory, rests, gives some of it
+// up and takes new, and compares every page with what it must be.
 //   crowd MIB ROUNDS SEED [MOST_REST_MS]   says "working" when it has its memory, and "right" at the end
 #include <cuda_runtime.h>
 #include <unistd.h>
@@ -27,7 +27,8 @@ __global__ void fill(unsigned* words, unsigned seed, size_t pages) {
         words[i * (page / 4)] = unsigned(i) * 2654435761u + seed;
 }
 __global__ void add(unsigned* words, size_t pages) {
-    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < pages; i += size_t{gridDim.x} * blockDim.x) ++words[i * (page / 4)];
+    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < pages; i += size_t{gridDim.x} * blockDim.x)
+        ++words[i * (page / 4)];
 }
 __global__ void compare(const unsigned* words, unsigned seed, size_t pages, unsigned* wrong) {
     for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < pages; i += size_t{gridDim.x} * blockDim.x)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// endless.cu: copies and launches until a call fails; then says which error it was and exits with 3. For tests that kill things.
+// endless.cu: copies and launches until a call fails; then says which error it was and exits with 3. For tests that
+// kill things.
 #include <cuda_runtime.h>
 
 #include <cstdio>

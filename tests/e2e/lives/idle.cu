@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// idle.cu FILE [gpu]: uses the GPU, says "running", and sleeps until a line can be read from FILE (a fifo); uses it once
-// more, says "PASSED", and ends at the next line. With "gpu" its sleep is cudaDeviceSynchronize, behind a function of its
-// own that ends when the line comes.
+// idle.cu FILE [gpu]: uses the GPU, says "running", and sleeps until a line can be read from FILE (a fifo); uses it
+// once more, says "PASSED", and ends at the next line. With "gpu" its sleep is cudaDeviceSynchronize, behind a function
+// of its own that ends when the line comes.
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // pauses: a program to pause. It says "running", waits for a line, and then says "right" if all is as it was.
-//   pauses hold MIB    with so much device memory, of a known content
-//   pauses waits       whose GPU waits for a word that the program writes behind the line
-//   pauses spins       whose kernel ends when the program writes a word behind the line
-//   pauses shows       which lets other processes open its memory, and says the handle
-//   pauses pools       which has memory of a stream's pool, too
-//   pauses draws       which has a generator of cuRAND on the host that has drawn numbers; 77: there is no cuRAND
-//   pauses facts [before]   which asks behind the line what priority a stream has, and fills rows of memory, and says what each call answered;
-//                      with `before` also in front of the line
-//   pauses opens HANDLE   which has opened the memory of that process, beside its own
-//   pauses asks        a thread of which launches and synchronizes all the time; behind the line it asks for memory of the region, and NVML, says
-//                      "answered", and waits for another line
-//   pauses follows MIB [MIB]   as hold, also with so much memory of the region, and plays its VM: a line with a path means that its region is now that file, in which it goes on; a line
-//                      "clone PATH" means that a copy of it goes on there, as a clone of a VM does, while it waits for the next line
-//   pauses wanders MIB the same over and over: in each region it launches and copies, and says "right" again, until an empty line comes
+//   pauses hold MIB          with so much device memory, of a known content
+//   pauses waits             whose GPU waits for a word that the program writes behind the line
+//   pauses spins             whose kernel ends when the program writes a word behind the line
+//   pauses shows             which lets other processes open its memory, and says the handle
+//   pauses pools             which has memory of a stream's pool, too
+//   pauses draws             which has a generator of cuRAND on the host that has drawn numbers; 77: there is no cuRAND
+//   pauses facts [before]    which asks behind the line what priority a stream has, and fills rows of memory, and says
+//                            what each call answered; with `before` also in front of the line
+//   pauses opens HANDLE      which has opened the memory of that process, beside its own
+//   pauses asks              a thread of which launches and synchronizes all the time; behind the line it asks for
+//                            memory of the region, and NVML, says "answered", and waits for another line
+//   pauses follows MIB [MIB] as hold, also with so much memory of the region, and plays its VM: a line with a path
+//                            means that its region is now that file, in which it goes on; a line "clone PATH" means
+//                            that a copy of it goes on there, as a clone of a VM does, while it waits for the next line
+//   pauses wanders MIB       the same over and over: in each region it launches and copies, and says "right" again,
+//                            until an empty line comes
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -62,10 +64,13 @@ static void ask() {
     std::memset(memory, 1, bytes);
     std::free(memory);
     void* const nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-    const auto function = [&](const char* name) { return reinterpret_cast<int (*)(...)>(nvml ? dlsym(nvml, name) : nullptr); };
+    const auto function = [&](const char* name) {
+        return reinterpret_cast<int (*)(...)>(nvml ? dlsym(nvml, name) : nullptr);
+    };
     void* device = nullptr;
     unsigned long long facts[3];
-    const auto init = function("nvmlInit_v2"), handle = function("nvmlDeviceGetHandleByIndex_v2"), about = function("nvmlDeviceGetMemoryInfo");
+    const auto init = function("nvmlInit_v2"), handle = function("nvmlDeviceGetHandleByIndex_v2"),
+               about = function("nvmlDeviceGetMemoryInfo");
     if (!init || !handle || !about || init() || handle(0u, &device) || about(device, facts)) std::exit(5);
 }
 
@@ -100,8 +105,8 @@ static void draw(float* to, size_t count) {
 }
 
 // ---- a program that plays its VM
-// Memory of the C library may lie in the region, and must be there only as it was when the VM was suspended: until its mappings lead to
-// another file, a program uses its stack and these, and no stdio.
+// Memory of the C library may lie in the region, and must be there only as it was when the VM was suspended: until its
+// mappings lead to another file, a program uses its stack and these, and no stdio.
 static char maps[1 << 20];
 static struct Window {
     void* at;
@@ -114,7 +119,8 @@ static struct Window {
 static unsigned windows_of(const char* region) {
     const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     size_t n = 0;
-    for (ssize_t more; n < sizeof maps - 1 && (more = read(file, maps + n, sizeof maps - 1 - n)) > 0;) n += size_t(more);
+    for (ssize_t more; n < sizeof maps - 1 && (more = read(file, maps + n, sizeof maps - 1 - n)) > 0;)
+        n += size_t(more);
     maps[n] = 0;
     close(file);
     unsigned count = 0;
@@ -123,16 +129,18 @@ static unsigned windows_of(const char* region) {
         unsigned long begin, behind, offset;
         char access[5];
         int path = 0;
-        if (std::sscanf(line, "%lx-%lx %4s %lx %*s %*s %n", &begin, &behind, access, &offset, &path) < 4 || !path || std::strcmp(line + path, region) ||
-            access[3] != 's')
+        if (std::sscanf(line, "%lx-%lx %4s %lx %*s %*s %n", &begin, &behind, access, &offset, &path) < 4 || !path ||
+            std::strcmp(line + path, region) || access[3] != 's')
             continue;
-        const int rights = (access[0] == 'r' ? PROT_READ : 0) | (access[1] == 'w' ? PROT_WRITE : 0) | (access[2] == 'x' ? PROT_EXEC : 0);
+        const int rights = (access[0] == 'r' ? PROT_READ : 0) | (access[1] == 'w' ? PROT_WRITE : 0) |
+                           (access[2] == 'x' ? PROT_EXEC : 0);
         windows[count++] = {reinterpret_cast<void*>(begin), behind - begin, off_t(offset), rights};
     }
     return count;
 }
 
-// Its region is that file from now on, also for the library's descriptor, with which it asks whether a bridge serves it.
+// Its region is that file from now on, also for the library's descriptor, with which it asks whether a bridge serves
+// it.
 static void go_on_in(const char* path, const char* region, unsigned count) {
     const int file = open(path, O_RDWR | O_CLOEXEC);
     if (file < 0 || !count) _exit(6);
@@ -143,7 +151,9 @@ static void go_on_in(const char* path, const char* region, unsigned count) {
         if (n > 0 && size_t(n) == std::strlen(region) && !std::memcmp(leads, region, size_t(n))) dup2(file, fd);
     }
     for (unsigned i = 0; i < count; ++i)
-        if (mmap(windows[i].at, windows[i].bytes, windows[i].access, MAP_SHARED | MAP_FIXED, file, windows[i].offset) == MAP_FAILED) _exit(7);
+        if (mmap(windows[i].at, windows[i].bytes, windows[i].access, MAP_SHARED | MAP_FIXED, file, windows[i].offset) ==
+            MAP_FAILED)
+            _exit(7);
     close(file);
 }
 
@@ -192,7 +202,12 @@ static int wander(unsigned* words, unsigned* wrong, size_t count) {
 
 int main(int argc, char** argv) {
     const char* const mode = argc > 1 ? argv[1] : "hold";
-    const size_t bytes = size_t(argc > 2 && (!std::strcmp(mode, "hold") || !std::strcmp(mode, "follows") || !std::strcmp(mode, "wanders")) ? std::atoi(argv[2]) : 16) << 20, count = bytes / 4;
+    const size_t bytes = size_t(argc > 2 && (!std::strcmp(mode, "hold") || !std::strcmp(mode, "follows") ||
+                                             !std::strcmp(mode, "wanders"))
+                                    ? std::atoi(argv[2])
+                                    : 16)
+                         << 20,
+                 count = bytes / 4;
     unsigned *words = nullptr, *wrong = nullptr;
     CHECK(cudaMalloc(&words, bytes));
     CHECK(cudaMalloc(&wrong, 4));
@@ -257,7 +272,8 @@ int main(int argc, char** argv) {
         int priority = 0;
         const char* const asked = cudaGetErrorName(cudaStreamGetPriority(stream, &priority));
         const char* const filled = cudaGetErrorName(cudaMemset2DAsync(wrong, 1, 0, 1, 4, stream));
-        std::printf("priority %s, rows %s, behind them %s\n", asked, filled, cudaGetErrorName(cudaStreamSynchronize(stream)));
+        std::printf("priority %s, rows %s, behind them %s\n", asked, filled,
+                    cudaGetErrorName(cudaStreamSynchronize(stream)));
         cudaGetLastError();
     };
     if (!std::strcmp(mode, "facts")) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// pooled: takes device memory from a stream's pool, piece by piece: memory of the driver's own, which cannot leave a card.
-//   pooled MIB [hold]    says "right" at the end. hold: says "working" when it has it, and waits for a line before it compares all of it
+// pooled: takes device memory from a stream's pool, piece by piece: memory of the driver's own, which cannot leave a
+// card.
+//   pooled MIB [hold]    says "right" at the end. hold: says "working" when it has it, and waits for a line before it
+//                        compares all of it
 #include <cuda_runtime.h>
 
 #include <cstdio>

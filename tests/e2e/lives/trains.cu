@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// trains: trains a network of two layers on numbers that it makes up, as a framework does: a batch goes to the GPU, matrices are multiplied,
-// weights change, and the host reads each step's loss and a sum over the bits of all weights. Every second step is a captured graph.
+// trains: trains a network of two layers on numbers that it makes up, as a framework does: a batch goes to the GPU,
+// matrices are multiplied, weights change, and the host reads each step's loss and a sum over the bits of all weights.
+// Every second step is a captured graph.
 //   trains [steps=N] [seed=N]      prints a line for each step, the same ones in each run with that seed
 //   trains until=line              until a line comes on standard input: at least one step after it
 #include <poll.h>
@@ -14,12 +15,14 @@ constexpr int batch = 32, inputs = 48, hidden = 64, outputs = 16;
 constexpr float rate = 0.002f, momentum = 0.9f;
 
 // C = op(A) op(B), row by row; each element is the sum of one thread, in one order.
-__global__ void multiply(const float* a, bool turned_a, const float* b, bool turned_b, float* c, int rows, int columns, int depth, bool relu) {
+__global__ void multiply(const float* a, bool turned_a, const float* b, bool turned_b, float* c, int rows, int columns,
+                         int depth, bool relu) {
     const int row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows || column >= columns) return;
     float sum = 0;
     for (int i = 0; i < depth; ++i)
-        sum += (turned_a ? a[i * rows + row] : a[row * depth + i]) * (turned_b ? b[column * depth + i] : b[i * columns + column]);
+        sum += (turned_a ? a[i * rows + row] : a[row * depth + i]) *
+               (turned_b ? b[column * depth + i] : b[i * columns + column]);
     c[row * columns + column] = relu && sum < 0 ? 0 : sum;
 }
 // What the outputs lack, and in `loss` the sum of its squares.
@@ -67,7 +70,8 @@ class Training {
   public:
     Training() : first_(inputs * hidden), second_(hidden * outputs) {
         CHECK(cudaStreamCreate(&stream_));
-        for (float** at : {&in_, &wanted_, &inside_, &inside_gradient_, &out_}) CHECK(cudaMalloc(at, batch * hidden * sizeof(float)));
+        for (float** at : {&in_, &wanted_, &inside_, &inside_gradient_, &out_})
+            CHECK(cudaMalloc(at, batch * hidden * sizeof(float)));
         CHECK(cudaMalloc(&told_, sizeof(Told)));
         CHECK(cudaMallocHost(&numbers_, batch * (inputs + outputs) * sizeof(float)));
         CHECK(cudaMallocHost(&seen_, sizeof(Told)));
@@ -81,7 +85,8 @@ class Training {
     Told step(int n) {
         float* const wanted = numbers_ + batch * inputs;
         for (int i = 0; i < batch * inputs; ++i) numbers_[i] = number();
-        for (int i = 0; i < batch * outputs; ++i) wanted[i] = numbers_[i / outputs * inputs + i % outputs] * numbers_[i / outputs * inputs + 20];
+        for (int i = 0; i < batch * outputs; ++i)
+            wanted[i] = numbers_[i / outputs * inputs + i % outputs] * numbers_[i / outputs * inputs + 20];
         if (n % 2) CHECK(cudaGraphLaunch(graph_, stream_));
         else enqueue();
         CHECK(cudaStreamSynchronize(stream_));
@@ -89,16 +94,19 @@ class Training {
     }
 
   private:
-    void product(const float* a, bool turned_a, const float* b, bool turned_b, float* c, int rows, int columns, int depth, bool relu = false) {
+    void product(const float* a, bool turned_a, const float* b, bool turned_b, float* c, int rows, int columns,
+                 int depth, bool relu = false) {
         const dim3 block(16, 4), grid((columns + 15) / 16, (rows + 3) / 4);
         multiply<<<grid, block, 0, stream_>>>(a, turned_a, b, turned_b, c, rows, columns, depth, relu);
     }
     void change(const Layer& layer) {
-        update<<<(layer.count + 127) / 128, 128, 0, stream_>>>(layer.weights, layer.speed, layer.gradient, &told_->sum, layer.count);
+        update<<<(layer.count + 127) / 128, 128, 0, stream_>>>(layer.weights, layer.speed, layer.gradient, &told_->sum,
+                                                               layer.count);
     }
     void enqueue() {
         CHECK(cudaMemcpyAsync(in_, numbers_, batch * inputs * sizeof(float), cudaMemcpyHostToDevice, stream_));
-        CHECK(cudaMemcpyAsync(wanted_, numbers_ + batch * inputs, batch * outputs * sizeof(float), cudaMemcpyHostToDevice, stream_));
+        CHECK(cudaMemcpyAsync(wanted_, numbers_ + batch * inputs, batch * outputs * sizeof(float),
+                              cudaMemcpyHostToDevice, stream_));
         CHECK(cudaMemsetAsync(told_, 0, sizeof(Told), stream_));
         product(in_, false, first_.weights, false, inside_, batch, hidden, inputs, true);
         product(inside_, false, second_.weights, false, out_, batch, outputs, hidden);

@@ -115,8 +115,8 @@ static int end() {
     return 0;
 }
 
-// The process has nearly as many mappings as it may (vm.max_map_count); blocks are touched here and there, to be read and to be
-// written.
+// The process has nearly as many mappings as it may (vm.max_map_count); blocks are touched here and there, to be read
+// and to be written.
 static void take_mappings(long left) {
     long most = 0, have = 0;
     FILE* file = fopen("/proc/sys/vm/max_map_count", "r");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// managed_signals.cu: for test_managed_signals.py. What signals and cancellation promise a program holds for one that has
-// managed memory: `managed_signals WHAT`.
+// managed_signals.cu: for test_managed_signals.py. What signals and cancellation promise a program holds for one that
+// has managed memory: `managed_signals WHAT`.
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -127,7 +127,8 @@ static void full_masks() {
     give(3);
     pthread_t thread;
     void* result = nullptr;
-    REQUIRE(pthread_create(&thread, &attributes, touch, nullptr) == 0 && pthread_join(thread, &result) == 0 && result == data);
+    REQUIRE(pthread_create(&thread, &attributes, touch, nullptr) == 0 && pthread_join(thread, &result) == 0 &&
+            result == data);
     say("touched\n");
 }
 
@@ -223,7 +224,8 @@ static void ended() {
 static volatile sig_atomic_t ticks;
 static void set_again(int) {
     struct sigaction is;
-    if (sigaction(SIGSEGV, nullptr, &is) || sigaction(SIGSEGV, &is, nullptr) || signal(SIGUSR2, SIG_IGN) == SIG_ERR) _exit(6);
+    if (sigaction(SIGSEGV, nullptr, &is) || sigaction(SIGSEGV, &is, nullptr) || signal(SIGUSR2, SIG_IGN) == SIG_ERR)
+        _exit(6);
     ticks = ticks + 1;
 }
 static std::atomic<bool> over;

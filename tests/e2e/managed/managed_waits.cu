@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// managed_waits.cu: for test_managed_edges.py. A kernel waits for a word that the CPU is to write, in managed memory: where both may use
-// it at once it goes on; else the CPU's touch waits for the kernel, and the library says so.
+// managed_waits.cu: for test_managed_edges.py. A kernel waits for a word that the CPU is to write, in managed memory:
+// where both may use it at once it goes on; else the CPU's touch waits for the kernel, and the library says so.
 #include "../../programs/check.h"
 
 __global__ void wait_for(volatile int* word) {

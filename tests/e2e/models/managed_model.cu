@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // managed_model.cu: a random program on managed memory, and a model of what every byte must be then.
 //
-// Beside each range stands its shadow: ordinary memory to which the same is done at once. The CPU reads and writes ranges, kernels
-// do, copies, fills, functions of the program in a stream, graphs, system calls; in between memory is prefetched, advised about,
-// attached to a stream, to the host or to nobody, allocated and freed; the program forks. As in copy_model.cu a range remembers
-// the stream that may still be at work on it, and whoever comes next waits in one of the ways that CUDA has. What is not waited
-// for is other ranges' work: threads, and streams, go on while the CPU touches what is its own.
+// Beside each range stands its shadow: ordinary memory to which the same is done at once. The CPU reads and writes
+// ranges, kernels do, copies, fills, functions of the program in a stream, graphs, system calls; in between memory is
+// prefetched, advised about, attached to a stream, to the host or to nobody, allocated and freed; the program forks. As
+// in copy_model.cu a range remembers the stream that may still be at work on it, and whoever comes next waits in one of
+// the ways that CUDA has. What is not waited for is other ranges' work: threads, and streams, go on while the CPU
+// touches what is its own.
 //
 //   managed_model [seconds=N | steps=N] [seed=N] [max=BYTES] [threads=N]
 //
-// It knows nothing of Barcuda: it passes on CUDA's own library, where the CPU may touch managed memory while kernels work on other
-// such memory (cudaDevAttrConcurrentManagedAccess), and names the seed and the step where it does not.
+// It knows nothing of Barcuda: it passes on CUDA's own library, where the CPU may touch managed memory while kernels
+// work on other such memory (cudaDevAttrConcurrentManagedAccess), and names the seed and the step where it does not.
 #include <cuda_runtime.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -316,7 +317,8 @@ class Program {
         c.right = !memcmp(c.at, c.expected, c.bytes);
         for (size_t i = 0; i < c.bytes; ++i) c.at[i] += c.key;
     }
-    // In the stream's order, behind a kernel and ahead of one. CUDA lets it touch what is the stream's alone, or nobody's.
+    // In the stream's order, behind a kernel and ahead of one. CUDA lets it touch what is the stream's alone, or
+    // nobody's.
     void function(Buffer& b) {
         if (b.is_variable) return;
         finish(b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * h100_nvml.c: an NVML with the values of one idle H100 under driver 590.48.01, for test_nvidia_smi.py: what nvidia-smi says of these values is
- * known. Also the driver beside it, as far as it is asked. */
+ * h100_nvml.c: an NVML with the values of one idle H100 under driver 590.48.01, for test_nvidia_smi.py: what nvidia-smi
+ * says of these values is known. Also the driver beside it, as far as it is asked. */
 #include <string.h>
 
 typedef unsigned u;

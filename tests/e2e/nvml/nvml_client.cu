@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nvml_client.cu DEVICE: has memory on a device, says how much, and makes the device work from the first line that it reads on.
+// nvml_client.cu DEVICE: has memory on a device, says how much, and makes the device work from the first line that it
+// reads on.
 #include "../../programs/check.h"
 
 __global__ void spin(unsigned rounds, unsigned* out) {

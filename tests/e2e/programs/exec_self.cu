@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// exec_self.cu ROUNDS [PROGRAM]: uses the GPU and 40 MiB of pinned memory, then replaces itself, by itself or at the end by PROGRAM.
+// exec_self.cu ROUNDS [PROGRAM]: uses the GPU and 40 MiB of pinned memory, then replaces itself, by itself or at the
+// end by PROGRAM.
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// stream_facts.cu: asks twice what flags and what priority a stream has, fills rows of memory, and uses the GPU; says what
-// each call answered. (test_versions.py takes some of these calls away from it.)
+// stream_facts.cu: asks twice what flags and what priority a stream has, fills rows of memory, and uses the GPU; says
+// what each call answered. (test_versions.py takes some of these calls away from it.)
 #include <cuda_runtime.h>
 
 #include <cstdio>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// bounds.cu: for test_limits.py: what a client may have beside device memory. `pinned`: takes pinned memory until there is no more,
-// twice, and prints how many MiB. `events`: the same, of events. `image`: what an image of 256 MiB that is none is refused with; and
-// that all is well then. `print LINES`: that many lines of 64 bytes. `queue LAUNCHES`: launches so many kernels behind one that waits;
-// prints "running" when all were called; ends it at the end of its input. `large MIB`: prints "running", and at the end
-// of its input asks for so much pinned memory at once; prints the answer's number.
+// bounds.cu: for test_limits.py: what a client may have beside device memory. `pinned`: takes pinned memory until there
+// is no more, twice, and prints how many MiB. `events`: the same, of events. `image`: what an image of 256 MiB that is
+// none is refused with; and that all is well then. `print LINES`: that many lines of 64 bytes. `queue LAUNCHES`:
+// launches so many kernels behind one that waits; prints "running" when all were called; ends it at the end of its
+// input. `large MIB`: prints "running", and at the end of its input asks for so much pinned memory at once; prints the
+// answer's number.
 #include <cstring>
 #include <string>
 #include <thread>
@@ -33,10 +34,12 @@ int main(int argc, char** argv) {
     REQUIRE(argc > 1);
     if (!strcmp(argv[1], "pinned"))
         for (int i = 0; i < 2; ++i)
-            printf("%zu\n", 4 * fill<void*>([](void*& p) { return cudaMallocHost(&p, 4 * mib); }, [](void* p) { return cudaFreeHost(p); }));
+            printf("%zu\n", 4 * fill<void*>([](void*& p) { return cudaMallocHost(&p, 4 * mib); },
+                                            [](void* p) { return cudaFreeHost(p); }));
     if (!strcmp(argv[1], "events"))
         for (int i = 0; i < 2; ++i)
-            printf("%zu\n", fill<cudaEvent_t>([](cudaEvent_t& e) { return cudaEventCreate(&e); }, [](cudaEvent_t e) { return cudaEventDestroy(e); }));
+            printf("%zu\n", fill<cudaEvent_t>([](cudaEvent_t& e) { return cudaEventCreate(&e); },
+                                              [](cudaEvent_t e) { return cudaEventDestroy(e); }));
     if (!strcmp(argv[1], "image")) {
         CHECK(cudaFree(nullptr));  // code is loaded into a context
         std::string image(256 * mib, ' ');

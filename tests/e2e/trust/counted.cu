@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// counted.cu: for test_seen.py: copies in each direction and by each road, launches, and says as JSON how many bytes and launches that
-// were, and what memory it has. Then "running", and so on at each line of its input; it ends with it.
+// counted.cu: for test_seen.py: copies in each direction and by each road, launches, and says as JSON how many bytes
+// and launches that were, and what memory it has. Then "running", and so on at each line of its input; it ends with it.
 #include <cuda_runtime.h>
 
 #include <cstring>
@@ -16,7 +16,9 @@ static struct {
 
 static void copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     CHECK(cudaMemcpy(to, from, bytes, kind));
-    (kind == cudaMemcpyHostToDevice ? done.to_device : kind == cudaMemcpyDeviceToHost ? done.to_host : done.on_device) += bytes;
+    (kind == cudaMemcpyHostToDevice   ? done.to_device
+     : kind == cudaMemcpyDeviceToHost ? done.to_host
+                                      : done.on_device) += bytes;
 }
 
 int main(int argc, char** argv) {
@@ -52,9 +54,11 @@ int main(int argc, char** argv) {
         for (int i = 0; i < 100; ++i) bump<<<1, 1, 0, stream>>>((int*)device), ++done.launches;
         for (int i = 0; i < 4; ++i, ++done.graphs) CHECK(cudaGraphLaunch(exec, stream));
         CHECK(cudaDeviceSynchronize());
-        printf("{\"to_device\": %llu, \"to_host\": %llu, \"on_device\": %llu, \"launches\": %llu, \"graph_launches\": %llu, "
-               "\"device_memory\": %zu}\nrunning\n",
-               done.to_device, done.to_host, done.on_device, done.launches, done.graphs, bytes);
+        printf(
+            "{\"to_device\": %llu, \"to_host\": %llu, \"on_device\": %llu, \"launches\": %llu, \"graph_launches\": "
+            "%llu, "
+            "\"device_memory\": %zu}\nrunning\n",
+            done.to_device, done.to_host, done.on_device, done.launches, done.graphs, bytes);
         fflush(stdout);
     } while (getchar() != EOF);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// gives.cu: for test_descriptors.py. `give NAME`: an int in memory of cuMemCreate, as a descriptor for whoever connects to the UNIX
-// socket of this (abstract) name, until it gets a line: then it closes the descriptor. It has let go of the memory before.
-// `take NAME`: what it is to another process. `hold NAME`: maps it, and tells what it is, and what the descriptor is, when it gets
-// a line. `forge NAME`: what descriptors of its own making are.
+// gives.cu: for test_descriptors.py. `give NAME`: an int in memory of cuMemCreate, as a descriptor for whoever connects
+// to the UNIX socket of this (abstract) name, until it gets a line: then it closes the descriptor. It has let go of the
+// memory before. `take NAME`: what it is to another process. `hold NAME`: maps it, and tells what it is, and what the
+// descriptor is, when it gets a line. `forge NAME`: what descriptors of its own making are.
 #include <cuda.h>
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// quota.cu: for test_limits.py. `ways`: takes device memory in every way until there is no more, twice each, and prints how many MiB
-// it got; in between all is freed. `way NAME`: in one, modules and libraries among them. `facts`: what the device says of its size. `hold MIB`: has so many, prints "running", and waits for
-// the end of its input; at each line before it says whether it gets 4 MiB more. `take`: how many MiB there are now. `last`: all on the
-// last device.
+// quota.cu: for test_limits.py. `ways`: takes device memory in every way until there is no more, twice each, and prints
+// how many MiB it got; in between all is freed. `way NAME`: in one, modules and libraries among them. `facts`: what the
+// device says of its size. `hold MIB`: has so many, prints "running", and waits for the end of its input; at each line
+// before it says whether it gets 4 MiB more. `take`: how many MiB there are now. `last`: all on the last device.
 #include <cstring>
 #include <functional>
 #include <string>
@@ -124,7 +124,8 @@ static cudaError_t captured(Free& free) {
     return r == cudaSuccess ? end : r;
 }
 // Code with a variable.
-static const char image[] = ".version 6.4\n.target sm_75\n.address_size 64\n.visible .global .align 16 .b8 large[4194304];\n";
+static const char image[] =
+    ".version 6.4\n.target sm_75\n.address_size 64\n.visible .global .align 16 .b8 large[4194304];\n";
 static cudaError_t module(Free& free) {
     CUmodule its;
     const CUresult r = entry<decltype(&cuModuleLoadData)>("cuModuleLoadData")(&its, image);
@@ -176,9 +177,10 @@ int main(int argc, char** argv) {
     const struct {
         const char* name;
         cudaError_t (*take)(Free&);
-    } ways[] = {{"cudaMalloc", plain},         {"cudaMallocPitch", pitched}, {"cudaMallocArray", array}, {"mipmaps", mipmaps},
-                {"cudaMallocAsync", ordered},  {"pool", pooled},             {"cuMemCreate", physical},  {"mapped", mapped},
-                {"graph node", node},          {"captured", captured},       {"module", module},       {"library", library},
+    } ways[] = {{"cudaMalloc", plain},      {"cudaMallocPitch", pitched}, {"cudaMallocArray", array},
+                {"mipmaps", mipmaps},       {"cudaMallocAsync", ordered}, {"pool", pooled},
+                {"cuMemCreate", physical},  {"mapped", mapped},           {"graph node", node},
+                {"captured", captured},     {"module", module},           {"library", library},
                 {"cudaMalloc again", plain}};
     const bool one = !strcmp(argv[1], "way");
     for (const auto& way : ways) {

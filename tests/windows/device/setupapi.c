@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * setupapi.c: ivshmem devices for a program that finds this setupapi.dll beside itself, as virtio-win's driver gives them by its public header
- * and source. No driver can be tried under Wine, so this one is a part of the process; what it does between processes, it does by files.
+ * setupapi.c: ivshmem devices for a program that finds this setupapi.dll beside itself, as virtio-win's driver gives
+ * them by its public header and source. No driver can be tried under Wine, so this one is a part of the process; what
+ * it does between processes, it does by files.
  *
- * IVSHMEM names the devices, with semicolons between them: FILE,ADDRESS[,ERROR]. FILE is the memory, ADDRESS where "the kernel" puts it, in hex,
- * and ERROR a Windows error with which each request is refused.
+ * IVSHMEM names the devices, with semicolons between them: FILE,ADDRESS[,ERROR]. FILE is the memory, ADDRESS where "the
+ * kernel" puts it, in hex, and ERROR a Windows error with which each request is refused.
  *
- * A device's handle is a client of a pipe, whose server is the driver: a request goes through it, so that a duplicate of the handle is the same
- * file object, and the server sees when the last one is closed. Who has mapped the device has FILE.owner open for itself alone, which ends with
- * the process.
+ * A device's handle is a client of a pipe, whose server is the driver: a request goes through it, so that a duplicate
+ * of the handle is the same file object, and the server sees when the last one is closed. Who has mapped the device has
+ * FILE.owner open for itself alone, which ends with the process.
  */
 #define _WIN32_WINNT 0x0a00
 #define _SETUPAPI_ /* the functions are this file's */
@@ -57,11 +58,12 @@ static unsigned count(void) {
     const char* at = getenv("IVSHMEM");
     if (found) return found;
     for (; at && *at && found < most_devices; at = strchr(at, ';') ? strchr(at, ';') + 1 : NULL)
-        if (sscanf(at, "%259[^,;],%llx,%u", devices[found].file, &devices[found].address, &devices[found].error) >= 2) ++found;
+        if (sscanf(at, "%259[^,;],%llx,%u", devices[found].file, &devices[found].address, &devices[found].error) >= 2)
+            ++found;
     return found;
 }
 
-/* ---- the driver ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- the driver -------------------------------------------------------------------------------------------------- */
 typedef struct {
     HANDLE pipe, owner; /* of FILE.owner; NULL: this file object has not mapped the device */
     unsigned number;
@@ -80,9 +82,11 @@ static DWORD map(Session* s, const Request* asked, Answer* said) {
         s->owner = NULL;
         return ERROR_DEVICE_ALREADY_ATTACHED;
     }
-    file = CreateFileA(devices[s->number].file, GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL, OPEN_EXISTING, 0, NULL);
+    file = CreateFileA(devices[s->number].file, GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL,
+                       OPEN_EXISTING, 0, NULL);
     mapping = CreateFileMappingA(file, NULL, PAGE_READWRITE, 0, 0, NULL);
-    s->memory = MapViewOfFileEx(mapping, FILE_MAP_READ | FILE_MAP_WRITE, 0, 0, 0, (void*)(ULONG_PTR)devices[s->number].address);
+    s->memory =
+        MapViewOfFileEx(mapping, FILE_MAP_READ | FILE_MAP_WRITE, 0, 0, 0, (void*)(ULONG_PTR)devices[s->number].address);
     if (!s->memory || !GetFileSizeEx(file, &size)) {
         CloseHandle(s->owner);
         s->owner = NULL;
@@ -136,8 +140,9 @@ static DWORD WINAPI serve(void* session) {
     return 0;
 }
 
-/* ---- what the caller has in the place of the system's functions ---------------------------------------------------------------------------- */
-static HANDLE WINAPI open_file(const wchar_t* path, DWORD access, DWORD share, SECURITY_ATTRIBUTES* security, DWORD how, DWORD flags, HANDLE other) {
+/* ---- what the caller has in the place of the system's functions -------------------------------------------------- */
+static HANDLE WINAPI open_file(const wchar_t* path, DWORD access, DWORD share, SECURITY_ATTRIBUTES* security, DWORD how,
+                               DWORD flags, HANDLE other) {
     static LONG sessions;
     wchar_t name[80];
     Session* s;
@@ -146,19 +151,23 @@ static HANDLE WINAPI open_file(const wchar_t* path, DWORD access, DWORD share, S
     s = calloc(1, sizeof *s);
     s->number = (unsigned)_wtoi(path + length);
     _snwprintf(name, 80, L"\\\\.\\pipe\\ivshmem-%lu-%ld", GetCurrentProcessId(), InterlockedIncrement(&sessions));
-    s->pipe = CreateNamedPipeW(name, PIPE_ACCESS_DUPLEX, PIPE_TYPE_MESSAGE | PIPE_READMODE_MESSAGE, 1, 4096, 4096, 0, NULL);
+    s->pipe =
+        CreateNamedPipeW(name, PIPE_ACCESS_DUPLEX, PIPE_TYPE_MESSAGE | PIPE_READMODE_MESSAGE, 1, 4096, 4096, 0, NULL);
     other = CreateFileW(name, access, 0, NULL, OPEN_EXISTING, 0, NULL);
     CloseHandle(CreateThread(NULL, 0, serve, s, 0, NULL));
     return other;
 }
 
-static BOOL WINAPI ask_device(HANDLE device, DWORD code, void* in, DWORD in_bytes, void* out, DWORD out_bytes, DWORD* got, OVERLAPPED* none) {
+static BOOL WINAPI ask_device(HANDLE device, DWORD code, void* in, DWORD in_bytes, void* out, DWORD out_bytes,
+                              DWORD* got, OVERLAPPED* none) {
     Request asked = {code, in_bytes, out_bytes, {0}};
     Answer said;
     DWORD bytes;
-    if (GetFileType(device) != FILE_TYPE_PIPE) return DeviceIoControl(device, code, in, in_bytes, out, out_bytes, got, none);
+    if (GetFileType(device) != FILE_TYPE_PIPE)
+        return DeviceIoControl(device, code, in, in_bytes, out, out_bytes, got, none);
     if (in_bytes == sizeof asked.in) memcpy(&asked.in, in, in_bytes);
-    if (!WriteFile(device, &asked, sizeof asked, &bytes, NULL) || !ReadFile(device, &said, sizeof said, &bytes, NULL)) return FALSE;
+    if (!WriteFile(device, &asked, sizeof asked, &bytes, NULL) || !ReadFile(device, &said, sizeof said, &bytes, NULL))
+        return FALSE;
     if (said.error == 0 && said.bytes) memcpy(out, &said.out, said.bytes);
     *got = said.bytes;
     SetLastError(said.error);
@@ -178,7 +187,8 @@ static void patch(const void* caller) {
     char* base;
     const IMAGE_NT_HEADERS64* headers;
     const IMAGE_IMPORT_DESCRIPTOR* from;
-    GetModuleHandleExA(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, caller, &module);
+    GetModuleHandleExA(GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, caller,
+                       &module);
     base = (char*)module;
     headers = (const void*)(base + ((const IMAGE_DOS_HEADER*)(const void*)base)->e_lfanew);
     from = (const void*)(base + headers->OptionalHeader.DataDirectory[IMAGE_DIRECTORY_ENTRY_IMPORT].VirtualAddress);
@@ -186,15 +196,17 @@ static void patch(const void* caller) {
         const IMAGE_THUNK_DATA64* named = (const void*)(base + from->OriginalFirstThunk);
         IMAGE_THUNK_DATA64* bound = (void*)(base + from->FirstThunk);
         for (; named->u1.AddressOfData; ++named, ++bound) {
-            const char* const name = IMAGE_SNAP_BY_ORDINAL64(named->u1.Ordinal) ? "" : base + named->u1.AddressOfData + 2;
+            const char* const name =
+                IMAGE_SNAP_BY_ORDINAL64(named->u1.Ordinal) ? "" : base + named->u1.AddressOfData + 2;
             if (strcmp(name, "CreateFileW") == 0) replace(bound, open_file);
             if (strcmp(name, "DeviceIoControl") == 0) replace(bound, ask_device);
         }
     }
 }
 
-/* ---- setupapi ------------------------------------------------------------------------------------------------------------------------------ */
-__declspec(dllexport) HDEVINFO WINAPI SetupDiGetClassDevsW(const GUID* kind, const wchar_t* bus, HWND none, DWORD flags) {
+/* ---- setupapi ---------------------------------------------------------------------------------------------------- */
+__declspec(dllexport) HDEVINFO WINAPI
+    SetupDiGetClassDevsW(const GUID* kind, const wchar_t* bus, HWND none, DWORD flags) {
     (void)kind, (void)bus, (void)none, (void)flags;
     patch(__builtin_return_address(0));
     return (HDEVINFO)devices;
@@ -207,23 +219,26 @@ __declspec(dllexport) BOOL WINAPI SetupDiEnumDeviceInfo(HDEVINFO list, DWORD num
     return number < count();
 }
 
-__declspec(dllexport) BOOL WINAPI SetupDiGetDeviceInstanceIdW(HDEVINFO list, SP_DEVINFO_DATA* found, wchar_t* id, DWORD room, DWORD* needs) {
+__declspec(dllexport) BOOL WINAPI
+    SetupDiGetDeviceInstanceIdW(HDEVINFO list, SP_DEVINFO_DATA* found, wchar_t* id, DWORD room, DWORD* needs) {
     (void)list, (void)found, (void)needs;
     return _snwprintf(id, room, L"%ls", id_of_device) > 0;
 }
 
-__declspec(dllexport) BOOL WINAPI SetupDiEnumDeviceInterfaces(HDEVINFO list, SP_DEVINFO_DATA* none, const GUID* kind, DWORD number,
-                                                              SP_DEVICE_INTERFACE_DATA* found) {
+__declspec(dllexport) BOOL WINAPI SetupDiEnumDeviceInterfaces(HDEVINFO list, SP_DEVINFO_DATA* none, const GUID* kind,
+                                                              DWORD number, SP_DEVICE_INTERFACE_DATA* found) {
     (void)list, (void)none;
-    if (memcmp(kind, &interface_of_ivshmem, sizeof *kind) || found->cbSize != sizeof *found || number >= count()) return FALSE;
+    if (memcmp(kind, &interface_of_ivshmem, sizeof *kind) || found->cbSize != sizeof *found || number >= count())
+        return FALSE;
     found->Reserved = number;
     return TRUE;
 }
 
 __declspec(dllexport) BOOL WINAPI SetupDiGetDeviceInterfaceDetailW(HDEVINFO list, SP_DEVICE_INTERFACE_DATA* found,
-                                                                   SP_DEVICE_INTERFACE_DETAIL_DATA_W* detail, DWORD room, DWORD* needs,
-                                                                   SP_DEVINFO_DATA* none) {
+                                                                   SP_DEVICE_INTERFACE_DETAIL_DATA_W* detail,
+                                                                   DWORD room, DWORD* needs, SP_DEVINFO_DATA* none) {
     (void)list, (void)needs, (void)none;
     if (detail->cbSize != sizeof *detail) return FALSE;
-    return _snwprintf(detail->DevicePath, (room - sizeof *detail) / sizeof(wchar_t), L"%ls%u", path_of_device, (unsigned)found->Reserved) > 0;
+    return _snwprintf(detail->DevicePath, (room - sizeof *detail) / sizeof(wchar_t), L"%ls%u", path_of_device,
+                      (unsigned)found->Reserved) > 0;
 }

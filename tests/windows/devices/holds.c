@@ -7,7 +7,8 @@
 int main(int argc, char** argv) {
     int i;
     for (i = 1; i < argc; ++i)
-        if (CreateFileA(argv[i], GENERIC_READ | GENERIC_WRITE, 0, NULL, OPEN_EXISTING, 0, NULL) == INVALID_HANDLE_VALUE) {
+        if (CreateFileA(argv[i], GENERIC_READ | GENERIC_WRITE, 0, NULL, OPEN_EXISTING, 0, NULL) ==
+            INVALID_HANDLE_VALUE) {
             printf("%s: error %lu\n", argv[i], GetLastError());
             return 1;
         }

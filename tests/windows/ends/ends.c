@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ends.c WAY: a program that takes all device memory that it gets, says how many blocks that is, has a kernel posted, and ends in this way:
+ * ends.c WAY: a program that takes all device memory that it gets, says how many blocks that is, has a kernel posted,
+ * and ends in this way:
  *   crash      by an access violation that nobody handles
  *   abort      by abort()
  *   terminate  by TerminateProcess() of itself: no library hears of it
@@ -29,7 +30,8 @@ static DWORD WINAPI launch(void* ends) {
 static void start_threads(int one_ends) {
     enum { threads = 4 };
     int i;
-    for (i = 0; i < threads; ++i) EXPECT(CreateThread(NULL, 0, launch, one_ends && i == 0 ? context : NULL, 0, NULL) != NULL);
+    for (i = 0; i < threads; ++i)
+        EXPECT(CreateThread(NULL, 0, launch, one_ends && i == 0 ? context : NULL, 0, NULL) != NULL);
     while (launching < threads) Sleep(1);
 }
 

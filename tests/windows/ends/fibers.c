@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fibers.c: calls from several fibers in turn, with small stacks. The current context is the thread's: all of its fibers have the same one, and
- * a fiber that goes on in another thread has that thread's. A fiber may be deleted, and the thread's next call come from another.
+ * fibers.c: calls from several fibers in turn, with small stacks. The current context is the thread's: all of its
+ * fibers have the same one, and a fiber that goes on in another thread has that thread's. A fiber may be deleted, and
+ * the thread's next call come from another.
  */
 #include <windows.h>
 

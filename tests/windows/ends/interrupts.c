@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * interrupts.c: a program that answers its console's Ctrl-C itself. The first one comes while a thread waits for the GPU: the handler launches
- * a kernel, on a thread of the system's, lets the GPU go on, and so does the program. The second one ends it.
+ * interrupts.c: a program that answers its console's Ctrl-C itself. The first one comes while a thread waits for the
+ * GPU: the handler launches a kernel, on a thread of the system's, lets the GPU go on, and so does the program. The
+ * second one ends it.
  */
 #include <windows.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * reloads.c driver|nvml: a program that loads nvcuda.dll by itself, lets it go and loads it again: many times before it asks for a device, and
- * then each time with memory and a function of the program's that the GPU may call. nvml: nvml.dll has found the region first.
+ * reloads.c driver|nvml: a program that loads nvcuda.dll by itself, lets it go and loads it again: many times before it
+ * asks for a device, and then each time with memory and a function of the program's that the GPU may call. nvml:
+ * nvml.dll has found the region first.
  */
 #include <windows.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fills.c: a program that takes all device memory that it gets, says how much there is and how many blocks it got, and keeps them until its
- * input ends
+ * fills.c: a program that takes all device memory that it gets, says how much there is and how many blocks it got, and
+ * keeps them until its input ends
  */
 #include "../programs/check.h"
 
