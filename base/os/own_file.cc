@@ -33,4 +33,10 @@ int open_own_file(const char* path, int how) noexcept {
     return fd;
 }
 
+void write_own_file(int file, const char* text, std::size_t bytes) noexcept {
+    if (::write(file, text, bytes) < 0) return;  // it is lost
+}
+
+void close_own_file(int file) noexcept { ::close(file); }
+
 }  // namespace barcuda

@@ -5,10 +5,15 @@
 #pragma once
 #include <fcntl.h>
 
+#include <cstddef>
+
 namespace barcuda {
 
 // Opens it to append to, or as `how` says; makes it, for this user alone, if there is none. -1, with errno; EPERM: it
 // is another user's file or link.
 int open_own_file(const char* path, int how = O_WRONLY | O_APPEND) noexcept;
+// In one write, so that lines of several processes do not mix. Without a reader, or without room, it is lost.
+void write_own_file(int file, const char* text, std::size_t bytes) noexcept;
+void close_own_file(int file) noexcept;
 
 }  // namespace barcuda

@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/os/thread_end.h"
 #include "guest-allocator/client/activity.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/observer.h"
-#include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/cupti/asked.h"
 #include "guest-allocator/cupti/gpu.h"
 #include "guest-allocator/cupti/records.h"
@@ -56,7 +56,7 @@ struct Caller {
 };
 // This thread's own; null: it has made no call that was looked at.
 constinit thread_local Caller* caller = nullptr;
-constinit ThreadEnd thread_end{[]() noexcept { delete std::exchange(caller, nullptr); }};
+constinit os::ThreadEnd thread_end{[]() noexcept { delete std::exchange(caller, nullptr); }};
 Caller& this_caller() noexcept {
     if (!caller) {
         thread_end.await();

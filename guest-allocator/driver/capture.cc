@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/os/thread_end.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/mutex.h"
-#include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/streams.h"
@@ -80,7 +80,7 @@ struct Asked {
     std::vector<CUgraphEdgeData> edges;
 };
 constinit thread_local Asked* asked = nullptr;
-constinit ThreadEnd thread_end{[]() noexcept { delete std::exchange(asked, nullptr); }};
+constinit os::ThreadEnd thread_end{[]() noexcept { delete std::exchange(asked, nullptr); }};
 Asked& asked_by_thread() {
     if (!asked) {
         asked = new Asked;

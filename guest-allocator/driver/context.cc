@@ -6,11 +6,11 @@
 #include <new>
 #include <utility>
 
+#include "base/os/thread_end.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/patience.h"
-#include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/client/watched.h"
 #include "guest-allocator/driver/export.h"
 #include "guest-allocator/driver/managed.h"
@@ -35,7 +35,7 @@ struct ContextStack {
     }
 };
 thread_local constinit ContextStack stack;
-constinit ThreadEnd thread_end{[]() noexcept {
+constinit os::ThreadEnd thread_end{[]() noexcept {
     delete[] std::exchange(stack.below, nullptr);
     stack.depth = stack.depth ? 1 : 0;  // keys' destructors that come later find the context still
 }};

@@ -8,13 +8,13 @@
 #include <thread>
 #include <utility>
 
+#include "base/os/thread_end.h"
 #include "base/trace.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/given_work.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/patience.h"
-#include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/heap/heap.h"
 #include "shm-device/queue/sync.h"
@@ -32,7 +32,7 @@ IdTable<std::atomic<std::uint64_t>> waited;
 
 // This thread's own.
 constinit thread_local Fence* own = nullptr;
-constinit ThreadEnd thread_end{[]() noexcept {
+constinit os::ThreadEnd thread_end{[]() noexcept {
     if (!forked_after_init()) recycle_fence(std::exchange(own, nullptr));
 }};
 Fence* own_fence() noexcept {

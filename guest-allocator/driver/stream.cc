@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/os/thread_end.h"
 #include "guest-allocator/client/command.h"
 #include "guest-allocator/client/given_work.h"
 #include "guest-allocator/client/id_table.h"
 #include "guest-allocator/client/mutex.h"
-#include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
@@ -152,7 +152,7 @@ struct PerThread {
     }
 };
 constinit thread_local PerThread* per_thread = nullptr;
-constinit ThreadEnd thread_end{[]() noexcept {
+constinit os::ThreadEnd thread_end{[]() noexcept {
     if (!Client::current() || forked_after_init()) return;
     for (const PerThread::Own& o : per_thread->all) destroy(o.stream);
     delete std::exchange(per_thread, nullptr);

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/fork.h"
@@ -65,7 +64,7 @@ namespace {
 // A wrong word must not quietly become the default, and it is the user's, not the program's: 78 is EX_CONFIG.
 [[noreturn]] void refuse(const char* name, const char* text, const char* wanted) noexcept {
     say(name, text, wanted);
-    _exit(78);
+    _Exit(78);
 }
 
 void read() noexcept {

@@ -3,17 +3,16 @@
 #include "guest-allocator/heap/statistics.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include <initializer_list>
 #include <iterator>
 
 #include <cstring>
 
 #include "base/os/own_file.h"
+#include "base/os/process.h"
 #include "guest-allocator/heap/core.h"
 #include "guest-allocator/heap/settings.h"
 
@@ -35,7 +34,7 @@ class LineWriter {  // one write() a line: tables of several processes do not mi
         if (n < 0) return;
         if (n > static_cast<int>(sizeof text) - 2) n = sizeof text - 2;
         text[n++] = '\n';
-        if (write(fd_, text, static_cast<std::size_t>(n)) < 0) return;  // no reader: the report is lost
+        write_own_file(fd_, text, static_cast<std::size_t>(n));
     }
 
   private:
@@ -65,7 +64,7 @@ void forget_statistics() noexcept {
 void report(int fd) noexcept {
     LineWriter text(fd);
     const Statistics& s = statistics;
-    text.line("barcuda: %s[%d]", program_invocation_short_name, getpid());
+    text.line("barcuda: %s[%u]", program_invocation_short_name, os::this_process());
     text.line("  %-22s %12s %14s", "copies", "calls", "bytes");
     const struct {
         const char* name;
@@ -112,7 +111,7 @@ void report_at_exit(const char* destination) noexcept {
         return say(errno == EPERM ? "another user's file, or link: BARCUDA_STATS=" : "cannot write BARCUDA_STATS=",
                    destination);
     report(fd);
-    close(fd);
+    close_own_file(fd);
 }
 
 }  // namespace barcuda::heap

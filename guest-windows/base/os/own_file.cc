@@ -8,4 +8,10 @@ namespace barcuda {
 
 int open_own_file(const char* path, int how) noexcept { return ::_open(path, how | O_CREAT | O_BINARY, 0600); }
 
+void write_own_file(int file, const char* text, std::size_t bytes) noexcept {
+    if (::_write(file, text, static_cast<unsigned>(bytes)) < 0) return;  // it is lost
+}
+
+void close_own_file(int file) noexcept { ::_close(file); }
+
 }  // namespace barcuda

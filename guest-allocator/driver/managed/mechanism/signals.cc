@@ -3,6 +3,7 @@
 // stack of the library's own, while the thread's other handlers are deferred. Every other fault is the program's. The
 // program's handler, flags and mask are kept here, and get what the kernel would have passed. So the functions by which
 // programs set handlers are the library's.
+#include "base/os/thread_end.h"
 #include "guest-allocator/driver/managed/mechanism/signals.h"
 
 #include <errno.h>
@@ -16,7 +17,6 @@
 
 #include <atomic>
 
-#include "guest-allocator/client/thread_end.h"
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/managed/mechanism/faults.h"
 #include "guest-allocator/driver/managed/mechanism/masks.h"
@@ -105,7 +105,7 @@ struct SignalStack {
     bool in_use;
 };
 constinit thread_local SignalStack own_stack __attribute__((tls_model("initial-exec"))) = {};
-constinit ThreadEnd thread_end{[]() noexcept {
+constinit os::ThreadEnd thread_end{[]() noexcept {
     if (own_stack.memory) {
         munmap(own_stack.memory, SignalStack::bytes);
         own_stack.memory = nullptr;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// thread_end.h: what a thread keeps for itself, and releases when it ends. A thread may use CUDA until its very end: in
-// destructors of its thread_locals and of keys, the main thread in those of globals too. So what it keeps is a plain
-// pointer, and a key's destructor releases that: a use after it makes a new one, which the next round of keys'
+// thread_end.h: what a thread keeps for itself, and releases when it ends. A thread may call a library until its very
+// end: in destructors of its thread_locals and of keys, the main thread in those of globals too. So what it keeps is a
+// plain pointer, and a key's destructor releases that: a use after it makes a new one, which the next round of keys'
 // destructors releases. The main thread's stays where exit() ends the process. (A thread_local's destructor is the
-// wrong place: it is over before the globals' begin, and its registration takes the loader's lock: heap/next.h.)
+// wrong place: it is over before the globals' begin, and its registration takes the loader's lock:
+// guest-allocator/heap/next.h.)
 #pragma once
 #include <pthread.h>
 
 #include <atomic>
 
-namespace barcuda::guest {
+namespace barcuda::os {
 
 class ThreadEnd {
   public:
@@ -30,4 +31,4 @@ class ThreadEnd {
     std::atomic<unsigned> key_{0};  // one more than the key; 0: none yet
 };
 
-}  // namespace barcuda::guest
+}  // namespace barcuda::os
