@@ -49,11 +49,11 @@ $(foreach p,$(unit_programs),$(if $(call tests_of,$(p)),$(eval $(call unit_progr
 $(patsubst %,$(B)/tests/%,$(filter ptx%,$(unit_names))): | $(if $(LLVM_CONFIG),$(lib)/barcuda-soft/libbarcuda-ptx.so)
 
 # The guest's layers over a worker that opens the software GPU, and a worker's own.
-$(patsubst %,$(B)/tests/%,$(foreach t,$(unit_names),$(if $(call in_room,guest,$(t)),$(t))) $(filter memory_layer_test births_carried_test births_generated_test,$(unit_names))): | $(lib)/barcuda-soft/libcuda.so.1
+$(patsubst %,$(B)/tests/%,$(foreach t,$(unit_names),$(if $(call in_room,guest,$(t)),$(t))) $(filter memory_layer% births_carried_test births_generated_test,$(unit_names))): | $(lib)/barcuda-soft/libcuda.so.1
 $(patsubst %,$(B)/tests/%,$(filter births_generated_test,$(unit_names))): | $(patsubst %,$(lib)/barcuda-soft/%,libcublas.so.13 libcurand.so.10)
 
 # For `make check-suspend`: what a client leaves and wakes with, the folder, and the bridge's steps.
-suspend_tests := $(patsubst %,$(B)/tests/%,$(filter births% code_store_test leave_test serve_test client_rows_test session_state_test set_test frames_test suspending_test resuming_test restore_test ledger_test,$(unit_names)))
+suspend_tests := $(patsubst %,$(B)/tests/%,$(filter births% code_store_test leave_test serve_test client_rows_test session_state_test set_test frames_test suspending_test resuming_test restore_test ledger_test kept_grants_test kept_shared_test,$(unit_names)))
 check-suspend: deps
 	@$(MAKE) --no-print-directory $(side_by_side) -k all $(suspend_tests) $(programs) $(e2e_programs) $(B)/e2e/bridge-more-rows $(B)/e2e/rows
 	@tests/check $(check_options) $(suspend_tests) tests/e2e/lives/test_suspend.py
