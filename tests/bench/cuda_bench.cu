@@ -413,7 +413,7 @@ void overlap(cudaStream_t s) {
     TRY(cudaFreeHost(pinned));
 }
 
-// Managed memory. What a program pays for it when the data stays where it is, and when it goes to and fro.
+// Managed memory. What a program pays for it when the data stays where it is, and when it moves between CPU and GPU.
 void managed(cudaStream_t s) {
     const std::size_t bytes = bench.quick ? 16 * MiB : 1024 * MiB;
     const int n = static_cast<int>(bytes / sizeof(int)), few = 4096;

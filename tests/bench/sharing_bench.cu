@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sharing_bench.cu: a client that wants all of a GPU, or very little of it, beside others (tests/bench/sharing).
 //
-//   sharing_bench greedy SECONDS MICROSECONDS   launches kernels of about so long as fast as it can; prints how many
+//   sharing_bench greedy SECONDS MICROSECONDS   launches kernels of about that time as fast as it can; prints how many
 //                                               were done, and their rounds, by which two clients can be compared
 //   sharing_bench light SECONDS MICROSECONDS    one such kernel and a wait each millisecond; prints the waits' times:
 //                                               half of them, 99 %, the longest

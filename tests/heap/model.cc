@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // model.cc: random operations on the heap's own entries and on the malloc family, by several threads, against a model
 // that knows which bytes are whose. stress.cc sees a program's malloc alone; this one also sees pinned blocks, staging
-// buffers, what find() says, a region that is full again and again, extents that come and go, what a program does to
-// the mapping of a block, and the whole heap of a forked child.
+// buffers, what find() says, a region that is full again and again, extents that are granted and released, what a
+// program does to the mapping of a block, and the whole heap of a forked child.
 //
 //   model [--seconds N=10] [--threads N=4] [--seed N=1] [--forks 0|1]
 //
@@ -33,7 +33,7 @@ namespace barcuda::heap {
 namespace {
 test::MemfdSource* source = nullptr;
 }
-// Two GiB: one address in it is aligned to a GiB. Nobody writes most of it.
+// Two GiB: one address in it is aligned to a GiB. Most of it is never written.
 ExtentSource* connect() noexcept { return source = test::MemfdSource::open(std::size_t{2} << 30); }
 }  // namespace barcuda::heap
 

@@ -67,7 +67,7 @@ double touched_bytes() {
 }
 
 Cell measure(const Way& way, std::size_t bytes, unsigned count, std::size_t blocks) {
-    heap::settings.threshold = 1;  // small.cc loads mimalloc only where somebody asks for small blocks
+    heap::settings.threshold = 1;  // small.cc loads mimalloc only where small blocks are asked for
     heap::small::open();
     heap::settings.mode = heap::Mode::never;  // this program's own malloc stays as it is
     if (!heap::activate()) _exit(1);

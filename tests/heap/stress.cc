@@ -192,7 +192,7 @@ int main(int argc, char** argv) {
         return static_cast<double>(t.tv_sec - start.tv_sec) + static_cast<double>(t.tv_nsec - start.tv_nsec) * 1e-9 >
                seconds;
     };
-    // Threads come and go: each lives for a few thousand steps, and its blocks stay behind for the others.
+    // Threads start and end: each lives for a few thousand steps, and its blocks stay behind for the others.
     std::vector<std::thread> threads;
     for (unsigned long t = 0; t < thread_count; ++t)
         threads.emplace_back([&, t] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // eat.cc: sessions that take as much of one thing as there is: memory of the GPU, objects, images in parts, posted work
-// behind a stream that stands still, extents, what kernels print.
+// behind a stream that is blocked, extents, what kernels print.
 #include <memory>
 
 #include "shm-device/queue/sync.h"
@@ -24,7 +24,7 @@ class Glutton {
         struct Meal {
             Op op;
             std::uint64_t most;
-            std::uint64_t bytes = 0;  // in the first word of its body, if there is such a one
+            std::uint64_t bytes = 0;  // in the first word of its body, if it is there
             bool behind_a_wait = false;
         };
         static constexpr Meal meals[] = {
@@ -69,7 +69,7 @@ class Glutton {
   private:
     End end() const { return end_of(session_); }
 
-    // A stream that stands still: it waits for a value that nobody writes.
+    // A stream that is blocked: it waits for a value that is never written.
     void block() {
         Pending& p = pending_[session_.posted() % Session::depth];
         generator_.build(Op::cuStreamWaitValue32_v2, p, 0);

@@ -174,7 +174,7 @@ std::uint64_t Generator::wrong_word(std::uint64_t word) {
         case 7: return address(1) + random.below(1 << 20);
         case 8: return random.chance(50) ? base + extent_.size() - random.below(4096) : base - random.below(1 << 21);
         case 9: return reinterpret_cast<std::uint64_t>(this) & ~std::uint64_t{0xfff};  // of a process
-        case 10: {                                                                     // somebody else's object
+        case 10: {                                                                     // another client's object
             const auto& all = known.everything();
             auto at = all.begin();
             std::advance(at, static_cast<long>(random.below(all.size())));

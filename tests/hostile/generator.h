@@ -48,7 +48,7 @@ class Generator {
     Known& known;
     Random& random;
 
-    // What the client begins with: an extent, with images, addresses and room in it. False: there is none to be had.
+    // What the client begins with: an extent, with images, addresses and room in it. False: none is available.
     bool begin();
     Op next_op();
     // The row that the commands so far have lacked, if there is one: the last one that was wanted.

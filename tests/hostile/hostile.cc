@@ -2,7 +2,7 @@
 // hostile: clients that mean no good. Opens channels of a region that a bridge serves, as the guest library does, and
 // sends what that would not: commands made from the command table with lies among them, bytes that change after they
 // are posted, queues and bells used wrongly, more of everything than there is. A session that is refused or ends is
-// replaced by a new one. It judges nobody but itself: whether the bridge and the other clients fare well is for others
+// replaced by a new one. It judges itself alone: whether the bridge and the other clients fare well is for others
 // to see (tests/hostile/campaign).
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -50,7 +50,7 @@ std::uint64_t now() {
     return static_cast<std::uint64_t>(t.tv_sec);
 }
 
-// One session after the other. 1: there was no channel to be had for long.
+// One session after the other. 1: no channel was available for long.
 int client(const Options& o, Tally& tally, unsigned index) {
     unsigned refused = 0;
     const Way way = ways.at(o.mode);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // known.h: what a hostile client has learned from replies: its objects by type, its memory, tokens of others'. And what
-// it draws from that: mostly something that is so, now and then something that is not.
+// it draws from that: mostly something that is so, sometimes something that is not.
 #pragma once
 #include <algorithm>
 #include <cstdint>

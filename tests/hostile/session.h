@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// session.h: a channel of a region, opened as the guest library does it, for whoever sends what the library would not.
+// session.h: a channel of a region, opened as the guest library does it, to send what the library would not.
 // One thread posts and collects; several chains are under way at a time, each in a part of the command memory that is
 // its own. Nothing here waits without an end: a worker that does not answer is told apart from one that has ended.
 #pragma once
@@ -55,7 +55,7 @@ class Session : public Stage {
     std::span<std::byte> request_memory() const override {
         return place(posted());
     }  // of the chain that is posted next
-    // The request lies in request_memory(); behind it is room for the reply. 0: nobody waits for one.
+    // The request lies in request_memory(); behind it is room for the reply. 0: no thread waits for one.
     void post(std::size_t request_bytes, std::size_t reply_bytes);
     // Chains in the queue, whatever they say.
     void post_raw(std::span<const virtqueue::Buffer> chain);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // bursts.cu: long runs of launches, as fast as they can be posted: what each computes depends on all before it, so that
 // a lost, doubled, early or mistaken one shows. In one stream and in several, of one kernel and of several in every
-// order, with few parameters and with many; while the settings of a kernel change, streams come and go, a graph is
-// noted down; and while another stream stands still until all this is done.
+// order, with few parameters and with many; while the settings of a kernel change, streams are made and destroyed, a
+// graph is noted down; and while another stream is blocked until all this is done.
 #include <cstdlib>
 
 #include "check.h"

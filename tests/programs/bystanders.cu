@@ -3,7 +3,7 @@
 // memory, which waits for the kernel, others wait for it too; only then does the last one set the flag, and by way of
 // the device: a malloc, an allocation, a copy. And memory is freed while another thread notes down a graph, which must
 // not hurt it. (NVIDIA's own library does not come through all of this:
-// 580.159 stands still.)
+// 580.159 hangs.)
 #include <atomic>
 #include <chrono>
 #include <cstdlib>

@@ -246,7 +246,7 @@ int main() {
     mistakes();
     if (const CUfunction function = count_up()) {
         REQUIRE(loop(function, 10, 1, 1) == 10);
-        REQUIRE(loop(function, 10, 1, 3) == 12);  // each launch begins anew: the second and third go round once
+        REQUIRE(loop(function, 10, 1, 3) == 12);  // each launch begins again: the second and third go round once
         REQUIRE(loop(function, 10, 0, 1) == 0);
     }
     CHECK(cudaFree(value));

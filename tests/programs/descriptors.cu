@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // descriptors.cu: two processes share memory without an address (cuMemCreate) and a pool, as file descriptors that go
 // over a UNIX socket. One gives; the other, forked before either has touched CUDA, takes. The one that takes writes,
-// the one that gives sees it; a descriptor keeps its memory when whoever made it has let go of everything else, and so
-// does who has mapped it.
+// the one that gives sees it; a descriptor keeps its memory when the process that made it has released everything
+// else, and so does a process that has mapped it.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -286,7 +286,7 @@ int main() {
     int ends[2], status = 0, posix_descriptors = 0, pools = 0;
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
     const pid_t pid = fork();
-    // Who waits for one that has failed must hear of it.
+    // A process that waits for one that has failed must hear of it.
     const Socket other{ends[pid == 0]};
     close(ends[pid != 0]);
     CHECK(cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolSupportedHandleTypes, 0));

@@ -2,8 +2,8 @@
 // devices.cu: several devices in one program. Each wait is for the device, the stream or the event that it names,
 // whichever device is current and whatever was waited for before; copies find the device of their memory; a reset ends
 // one device and leaves the others at work. All devices that there are, or those that the arguments number: each with
-// the next one all that two can show, any two what is quick, and all at the same time. One device takes both parts, but
-// for what only two can show.
+// the next one all that two can show, any two what is quick, and all at the same time. One device takes both parts,
+// except for what only two can show.
 #include <chrono>
 #include <cstring>
 #include <thread>

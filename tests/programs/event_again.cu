@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // event_again.cu: an event that is recorded again, in another stream, while its first record waits behind a kernel.
-// Who waits for it then waits for the second record alone, and goes on when that is done; what the first record does
-// later changes nothing. And an event that work waits for in another stream: when that work is done, so is the event.
+// A stream that waits for it then waits for the second record alone, and goes on when that is done; what the first
+// record does later changes nothing. And an event that work waits for in another stream: when that work is done, so is
+// the event.
 #include "check.h"
 
 __global__ void wait_for(volatile int* flag) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fork_calls.cu: a child that was forked while other threads were in the middle of CUDA's calls gets an error from
-// each of its own, and waits for none: what the others held is held for ever in it.
+// each of its own, and waits for none: what the others held is held forever in it.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // full_queue: more work than any queue holds is given to a GPU that does not move, by two threads at once, while a
-// third waits for it in cudaFree. Then it does move. Who waits for room must come through, and nothing may be lost or
-// done twice.
+// third waits for it in cudaFree. Then it does move. A thread that waits for room must come through, and nothing may be
+// lost or done twice.
 #include <chrono>
 #include <thread>
 

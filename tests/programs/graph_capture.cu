@@ -46,7 +46,7 @@ static void helper_gone_in_a_capture(cudaStream_t stream, int* a, int* b, int* r
     CHECK(cudaStreamDestroy(helper));
     CHECK(cudaEventDestroy(fork));
     CHECK(cudaEventDestroy(join));
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // whoever looks after what is under way, looks now
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // a thread that looks after what is under way looks now
     cudaGraph_t graph;
     cudaGraphExec_t exec;
     CHECK(cudaStreamEndCapture(stream, &graph));

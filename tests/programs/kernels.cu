@@ -224,7 +224,7 @@ static void two_limits() {
     CHECK(cudaMemset(out, 0, sizeof(int)));
 }
 
-// A function of a list has no code on the device until somebody needs it: a launch is enough.
+// A function of a list has no code on the device until it is needed: a launch is enough.
 static void listed() {
     FUNCTION(cuModuleLoadData, 2000);
     FUNCTION(cuModuleUnload, 2000);

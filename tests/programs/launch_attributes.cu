@@ -86,7 +86,7 @@ static void hints(int major) {
     CHECK(cudaStreamDestroy(stream));
 }
 
-// The event is that of the launch: who waits for it waits for the kernel, at the latest.
+// The event is that of the launch: a wait for it is a wait for the kernel, at the latest.
 static void events(cudaLaunchAttributeID id) {
     cudaStream_t first = nullptr, second = nullptr;
     cudaEvent_t event = nullptr, joined = nullptr;
@@ -225,7 +225,7 @@ int main() {
     if (barcuda || major >= 9) events(cudaLaunchAttributeProgrammaticEvent);
     parameters();
     part_of_the_parameters();
-    // What nobody knows is refused.
+    // What is not known is refused.
     cudaLaunchAttribute a{};
     a.id = static_cast<cudaLaunchAttributeID>(63);
     const cudaLaunchConfig_t c = config(nullptr, &a, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// malloc_again: device memory that comes and goes: what is freed may be had again at once, but by nobody twice, and not
-// by whoever still holds the pointer; and what is free can be counted.
+// malloc_again: device memory that is allocated and freed: what is freed may be allocated again at once, but not
+// twice, and not used by the old pointer; and what is free can be counted.
 #include <cstdlib>
 #include <thread>
 #include <vector>
@@ -59,7 +59,7 @@ int main() {
 
     char* p;
     bool counted = false;
-    for (int tries = 0; tries < 100 && !counted; ++tries) {  // other programs may come and go meanwhile
+    for (int tries = 0; tries < 100 && !counted; ++tries) {  // other programs may start and end meanwhile
         const size_t before = free_now();
         CHECK(cudaMalloc(&p, 256 * MiB));
         const size_t during = free_now();
@@ -70,7 +70,7 @@ int main() {
 
     CHECK(cudaMalloc(&p, 4096));
     CHECK(cudaFree(p));
-    cudaError_t r = cudaMemset(p, 1, 256);  // it is nobody's now
+    cudaError_t r = cudaMemset(p, 1, 256);  // it is free now
     if (r == cudaSuccess) r = cudaDeviceSynchronize();
     REQUIRE(r == cudaErrorInvalidValue);
     cudaGetLastError();

@@ -43,7 +43,7 @@ static void turns() {
     CHECK(cudaFree(p));
 }
 
-// Memory that nobody has written may be anything; what one side has written the other finds.
+// Memory that was never written may be anything; what one side has written the other finds.
 static void first_touch_by_the_device() {
     const size_t n = 1 << 20;
     int* p = managed<int>(n);
@@ -108,7 +108,7 @@ static void streams_and_attachments() {
         for (size_t i = 0; i < n; i += 1000) pa[i] = pa[i], pb[i] = pb[i];
     }
     REQUIRE(all_are(pc, n, 5));
-    // Everybody's again; then the CPU's.
+    // All streams' again; then the CPU's.
     CHECK(cudaStreamAttachMemAsync(a, pa, 0, cudaMemAttachGlobal));
     CHECK(cudaStreamAttachMemAsync(a, pc, 0, cudaMemAttachGlobal));
     CHECK(cudaStreamSynchronize(a));

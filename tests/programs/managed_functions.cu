@@ -196,7 +196,7 @@ int main() {
         wrong += others.finish(round);
         CHECK(cudaStreamSynchronize(stream));
     }
-    // A fill of memory that the CPU sees waits for it, in another thread, and must hold up nobody else.
+    // A fill of memory that the CPU sees waits for it, in another thread, and must hold up no other thread.
     cudaStream_t ordered;  // which the default stream, where such a fill is, waits for
     unsigned char* pinned;
     CHECK(cudaStreamCreate(&ordered));

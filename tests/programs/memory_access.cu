@@ -40,7 +40,7 @@ int main() {
     DRIVER(p_cuMemAddressFree(at, bytes));
     DRIVER(p_cuMemRelease(memory));
 
-    // What host memory would have to be like may be asked (NCCL does) also where there is none to be had.
+    // What host memory would have to be like may be asked (NCCL does) also where there is none.
     of.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
     of.location.id = 0;
     of.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;

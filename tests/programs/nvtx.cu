@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // nvtx.cu: a program that says what it is about, as profilers see it: ranges of a thread and of the process, marks,
-// names of threads, categories and domains, text of every kind. NVTX does nothing where nobody listens.
+// names of threads, categories and domains, text of every kind. NVTX does nothing where no tool listens.
 #include <nvtx3/nvToolsExt.h>
 #include <sys/syscall.h>
 #include <unistd.h>

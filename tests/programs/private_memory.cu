@@ -41,7 +41,7 @@ static void both_see_the_same() {
 static void done(const char* what) {
     both_see_the_same();
     free(block);
-    fresh();  // it is as good as any
+    fresh();  // any will do
     both_see_the_same();
     free(block);
     printf("  %s\n", what);

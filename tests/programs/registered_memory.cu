@@ -241,7 +241,7 @@ int main() {
     REQUIRE(small);
     free(small);
     CHECK(cudaHostRegister(mapped, n, 0));
-    REQUIRE(munmap(mapped, n) == 0);  // whoever does that gets no error here
+    REQUIRE(munmap(mapped, n) == 0);  // a program that does that gets no error here
     (void)cudaHostUnregister(mapped);
     (void)cudaGetLastError();
     return verdict(!all);

@@ -138,7 +138,7 @@ static int guest(const Pipe& to, const Pipe& from) {
 int main() {
     const Pipe there, back;
     const pid_t pid = fork();
-    // Who waits for one that has failed must hear of it.
+    // A process that waits for one that has failed must hear of it.
     if (pid == 0) {
         close(there.ends[1]), close(back.ends[0]);
         exit(guest(back, there));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// stream_values: a stream waits for a word of memory and writes words (cuStreamWaitValue32 and its kin), in the host's
-// memory and in the device's, one by one and in batches.
+// stream_values: a stream waits for a word of memory and writes words (cuStreamWaitValue32 and its relatives), in the
+// host's memory and in the device's, one by one and in batches.
 #include <chrono>
 #include <thread>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// value_nodes: graph nodes that wait for words of memory and write words: added in both ways, read back, set anew in
+// value_nodes: graph nodes that wait for words of memory and write words: added in both ways, read back, set again in
 // the graph and in what was made of it, and held by the CPU in the middle of a launch.
 #include <chrono>
 #include <thread>

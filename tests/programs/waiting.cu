@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // waiting.cu: how a program's threads wait: as CUDA likes, awake, or asleep (cudaSetDeviceFlags, flags of a context, of
-// an event). Each finds the end of a kernel that runs for longer than anybody stays awake, and the flags are those that
-// were set.
+// an event). Each finds the end of a kernel that runs for longer than any thread stays awake, and the flags are those
+// that were set.
 #include <thread>
 
 #include "check.h"

@@ -141,7 +141,7 @@ struct Within {
         w.least = least;
         return w;
     }
-    static constexpr Within any_nan() {  // bit for bit, but for the payload of a NaN
+    static constexpr Within any_nan() {  // bit for bit, except for the payload of a NaN
         Within w(0);
         w.nan = true;
         return w;

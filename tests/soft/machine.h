@@ -135,7 +135,7 @@ class Engine final : public Machine {
         program.restart();
         const Outcome compiled = run(Compiling::at_once);
         printed += compiled.text;
-        // Of several blocks, who is first with an atomic operation is nobody's to say.
+        // Of several blocks, which is first with an atomic operation is not defined.
         const auto says = [&](std::string_view word) { return ptx.find(word) != ptx.npos; };
         const bool by_chance = says("clock") || says("globaltimer") || (config.grid[0] > 1 && says("atom."));
         if (!by_chance && !(interpreted == compiled))

@@ -10,7 +10,7 @@ CODE = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'|//[^\n]*(?:\n\s*/
 WORDS = dict(line.split("->", 1) for line in (TOP / "tests/tree/words.txt").read_text().splitlines() if "->" in line)
 WRONG = re.compile(r"\b(" + "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in sorted(WORDS, key=len, reverse=True)) + r")\b(?!'?\w)", re.I)
 # A folder joins when its comments have been rewritten: the list is meant to grow.
-FOLDERS = ("base", "shm-device", "guest-allocator", "guest-uio", "guest-windows", "host-bridge", "soft-gpu")
+FOLDERS = ("base", "shm-device", "guest-allocator", "guest-uio", "guest-windows", "host-bridge", "soft-gpu", "tests")
 
 
 def comments(text):
@@ -23,7 +23,7 @@ def comments(text):
 
 def complaints(folder):
     for path in sorted((TOP / folder).rglob("*")):
-        if path.suffix in (".h", ".cc", ".c"):
+        if path.suffix in (".h", ".cc", ".c", ".cu"):
             for line, words in comments(path.read_text()):
                 for found in WRONG.finditer(words):
                     word = re.sub(r"\s+", " ", found[1])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fork_test: a forked child sees its parent's extents as they were at the fork, and neither sees what the other writes
-// afterwards; whoever ends first, however often they fork.
+// afterwards; whichever ends first, however often they fork.
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
@@ -67,7 +67,7 @@ TEST_F(Fork, AParentDoesNotSeeWhatItsChildWrites) {
                   word(0) = 2;  // never read
                   if (word(1) != 1) return 1;
                   word(1) = 2;   // read before
-                  word(2) += 5;  // never touched by anybody
+                  word(2) += 5;  // never touched
                   return word(0) == 2 && word(1) == 2 && word(2) == 5 ? 0 : 2;
               }),
               0);

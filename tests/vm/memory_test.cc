@@ -145,7 +145,7 @@ TEST_F(PagedMemory, HoldsSharedFutexes) {
     auto& word = *reinterpret_cast<std::atomic<int>*>(memory);
     std::atomic<long> woken{-1};
     std::thread waker([&] {
-        // Until the waiter sleeps there is nobody to wake.
+        // Until the waiter sleeps there is no thread to wake.
         while ((woken = syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0)) == 0) usleep(1000);
     });
     const long waited = syscall(SYS_futex, &word, FUTEX_WAIT, 0, nullptr, nullptr, 0);
@@ -249,7 +249,7 @@ TEST_F(PagedMemory, IsReadAndWrittenThroughIoUring) {
     unlink("/dev/shm/ring");
 }
 
-// A granule is granted to another when nobody maps it; what the pipe holds would then be his.
+// A granule is granted to another when no process maps it; what the pipe holds would then be the other's.
 TEST_F(PagedMemory, CountsAsMappedAsLongAsAPipeHoldsAPageOfIt) {
     int fds[2];
     ASSERT_EQ(pipe(fds), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mischief.h: what a process may do to the module's device and to the memory that it maps: system calls with arguments
-// that are now and then right, one line of Life::acts each. For module_fuzz.cc, which says what must hold whatever they
+// that are sometimes right, one line of Life::acts each. For module_fuzz.cc, which says what must hold whatever they
 // do.
 #pragma once
 #include <linux/futex.h>

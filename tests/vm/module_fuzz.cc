@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // module_fuzz: processes that mean no good to the guest module, at random (mischief.h), several at a time, with several
 // threads, as root and not, killed at random. Whatever they do: no word that one family wrote is ever read by another,
-// the header is nobody's to write, and when all have ended every channel is free, nothing counts as mapped, and the
+// no process may write the header, and when all have ended every channel is free, nothing counts as mapped, and the
 // next client is served. What the kernel itself has to say is for the caller to look at (tests/vm/check).
 //
 //   module_fuzz [--seconds N] [--seed N] [--unplug]
 //
-// --unplug (root, a PCI device): the device vanishes under them now and then, and comes back. Threads and kills come
+// --unplug (root, a PCI device): the device vanishes under them sometimes, and comes back. Threads and kills come
 // when they come: a seed gives the same mischief, not the same run.
 #include <grp.h>
 #include <sys/mount.h>
@@ -125,7 +125,7 @@ template <class Condition> bool comes_true(Condition condition) {
     return false;
 }
 
-// What must hold when nobody is left.
+// What must hold when no process is left.
 void judge(Findings& found, const barcuda_header& before) {
     if (std::memcmp(header().memory(), &before, sizeof before) != 0) found.say("the header is not what it was");
     for (unsigned i = 0; i < before.channel_count; ++i) {
@@ -212,7 +212,7 @@ int main(int argc, char** argv) {
         rescan();
     }
     end_all(found);
-    for (int fd : means.letters) close(fd);  // with the descriptors that nobody has taken out
+    for (int fd : means.letters) close(fd);  // with the descriptors that were never taken out
     if (options.unplug && !comes_true([] { return !pci_node().empty(); })) found.say("the device does not come back");
     setenv("BARCUDA_TEST_DEVICE", present_node(), 1);
     judge(found, before);

@@ -393,7 +393,7 @@ TEST(Extents, ServeManyProcessesAtOnce) {
                 const std::size_t step = 8 * BARCUDA_PAGE, end = stub_granules * BARCUDA_GRANULE;
                 for (std::size_t at = 0; at < end; at += step) {
                     auto& word = *reinterpret_cast<std::uint64_t*>(c.address() + at);
-                    if (word != 0) return 2;  // somebody else's
+                    if (word != 0) return 2;  // another process's
                     word = at ^ static_cast<std::uint64_t>(getpid());
                 }
                 for (std::size_t at = 0; at < end; at += step)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pci.h: the PCI device behind the module's node, for whoever takes it away and brings it back (root).
+// pci.h: the PCI device behind the module's node, for tests that take it away and bring it back (root).
 #pragma once
 #include <dirent.h>
 #include <unistd.h>

@@ -100,7 +100,7 @@ TEST(RegionInVm, ShowsTheRowsOfItsHost) {
     EXPECT_EQ(r.rows().size(), stub_rows);
 }
 
-// BAR2 as PCI shows it. The module must have let go of it: Debian's kernel lets nobody map what a driver holds.
+// BAR2 as PCI shows it. The module must have released it: Debian's kernel lets no process map what a driver holds.
 std::string bar() {
     DIR* devices = ::opendir("/sys/bus/pci/devices");
     std::string found;
@@ -178,7 +178,7 @@ TEST(RegionInVmWithoutModule, ADeadClientsSlotIsClosedByTheNextOne) {
     Channel c;
     ASSERT_FALSE(r.open(path.c_str()));
     ASSERT_FALSE(r.open_channel(c));
-    vm::wait_until([&] {  // the host has nobody left to wait for
+    vm::wait_until([&] {  // the host has no process left to wait for
         unsigned open = 0;
         for (unsigned i = 0; i < r.shape().channel_count; ++i)
             open += observe(r.slots()[i].opened) != observe(r.slots()[i].reclaimed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // service_test: `barcuda guest serve` in a guest whose region is memory of virtio-pmem: who gets which file, and when
-// the host learns that it is nobody's. What a client of any door may rely on is region_test's. Run as root; the stub
+// the host learns that it is free. What a client of any door may rely on is region_test's. Run as root; the stub
 // bridge plays the host, and grants two granules to each channel.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@
 namespace barcuda {
 namespace {
 
-// Ends the service without a word, and starts another one. Clients that ask meanwhile find nobody.
+// Ends the service without a word, and starts another one. Clients that ask meanwhile find no service.
 void start_anew() {
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
         const std::string pid = entry.path().filename();

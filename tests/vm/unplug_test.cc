@@ -15,7 +15,7 @@ namespace {
 
 void take_away() { ASSERT_TRUE(unplug()); }
 
-// Once nobody maps it any more, its memory can be used again. The kernel frees it a moment later.
+// Once no process maps it any more, its memory can be used again. The kernel frees it a moment later.
 void plug() {
     ASSERT_TRUE(rescan());
     wait_until([] { return !pci_node().empty(); });

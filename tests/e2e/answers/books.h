@@ -224,7 +224,7 @@ inline void books() {
         question("opened/closed_copy", [&] { return number(small_copy(D(p))); });
     }
 
-    // A graph's memory, which comes and goes as the graph says.
+    // A graph's memory, which is allocated and freed as the graph says.
     {
         CUgraph gives = nullptr, takes = nullptr;
         CUgraphExec run = nullptr, end = nullptr;

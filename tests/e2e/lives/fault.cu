@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fault.cu: a kernel writes to an address that is nobody's; the program must be told, and its next calls too.
+// fault.cu: a kernel writes to an address that has no memory; the program must be told, and its next calls too.
 #include <cuda_runtime.h>
 
 #include <cstdio>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// managed_edges.cu: for test_managed_edges.py. Managed memory where not everything can be had, and at a program's end.
+// managed_edges.cu: for test_managed_edges.py. Managed memory where not everything is available, and at a program's
+// end.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,7 +23,7 @@ static bool all_are(const int* p, size_t n, int value) {
     return true;
 }
 
-// The GPU, and whatever was on it, is lost under a running program. What the CPU has stays; no touch waits for ever.
+// The GPU, and whatever was on it, is lost under a running program. What the CPU has stays; no touch waits forever.
 static int lost() {
     const size_t n = 100000;
     int *written = managed(n), *read = managed(n), *here = managed(n);

@@ -213,7 +213,7 @@ static void cancelled() {
     say("cancelled\n");
 }
 
-// ---- a signal without a handler ends a program that waits in a touch for ever
+// ---- a signal without a handler ends a program that waits in a touch forever
 static void ended() {
     begin(1);
     say("running\n");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // api_model.cu: a random program of everything but copies, and a model of what every counter must be: streams of all
-// kinds, events, functions of the program, graphs, memory that comes and goes while the device is busy, modules,
-// threads that are born and die, forked children. (Its sibling copy_model.cu is about bytes.)
+// kinds, events, functions of the program, graphs, memory that is allocated and freed while the device is busy,
+// modules, threads that are born and die, forked children. (Its sibling copy_model.cu is about bytes.)
 //
 // What is given to a stream checks that it comes in its turn: each stream has a count in mapped memory, and each thing
 // that is given to it knows what the count must be then, and raises it by one. So a lost, doubled or early thing shows

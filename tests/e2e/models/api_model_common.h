@@ -177,8 +177,9 @@ class Opener {
 std::unique_ptr<Opener> opener;
 
 // ---- what lanes share
-std::shared_mutex captures;  // who captures has it shared, who waits for the whole device has it alone: CUDA's rule
-struct Posted {              // an event of any lane, and what is done when it is
+std::shared_mutex
+    captures;    // a lane that captures has it shared, one that waits for the device has it alone: CUDA's rule
+struct Posted {  // an event of any lane, and what is done when it is
     std::mutex mutex;
     cudaEvent_t event = nullptr;
     Word* count = nullptr;

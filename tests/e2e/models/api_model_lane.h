@@ -165,7 +165,7 @@ class Lane {
         if (!e.recorded) return;
         take_turn_behind<<<1, 1, 0, s.stream>>>(s.count, s.at++, e.count, e.least, wrong_);
         launched();
-        if (random_.one_in(8)) renew(e);  // who waits for it still does
+        if (random_.one_in(8)) renew(e);  // waits for it go on
     }
     // The default stream comes behind all blocking ones, and they behind it.
     void follow(Stream& s) {
@@ -310,7 +310,7 @@ class Lane {
     std::deque<Event> events_;
     std::deque<Graph> graphs_;
     std::vector<Graph> gone_;                       // graphs that were destroyed since all was last done
-    std::vector<std::pair<Word*, unsigned>> left_;  // streams likewise
+    std::vector<std::pair<Word*, unsigned>> left_;  // streams, too
     std::deque<Call> calls_, graph_calls_;
     CUmodule module_ = nullptr;
     cudaEvent_t bumped_ = nullptr;  // behind its last launch

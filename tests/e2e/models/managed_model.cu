@@ -3,8 +3,8 @@
 //
 // Beside each range stands its shadow: ordinary memory to which the same is done at once. The CPU reads and writes
 // ranges, kernels do, copies, fills, functions of the program in a stream, graphs, system calls; in between memory is
-// prefetched, advised about, attached to a stream, to the host or to nobody, allocated and freed; the program forks. As
-// in copy_model.cu a range remembers the stream that may still be at work on it, and whoever comes next waits in one of
+// prefetched, advised about, attached to a stream, to the host or to none, allocated and freed; the program forks. As
+// in copy_model.cu a range remembers the stream that may still be at work on it, and what comes next waits in one of
 // the ways that CUDA has. What is not waited for is other ranges' work: threads, and streams, go on while the CPU
 // touches what is its own.
 //
@@ -150,7 +150,7 @@ class Program {
         return {at, 1 + random_.below(random_.one_in(2) ? std::min<size_t>(most, 5000) : most)};
     }
 
-    // ---- who waits for whom
+    // ---- waits for other work
     void finish(Buffer& b) {
         if (b.stream == idle) return;
         note(b, "wait", {}, b.stream);
@@ -318,7 +318,7 @@ class Program {
         for (size_t i = 0; i < c.bytes; ++i) c.at[i] += c.key;
     }
     // In the stream's order, behind a kernel and ahead of one. CUDA lets it touch what is the stream's alone, or
-    // nobody's.
+    // no stream's.
     void function(Buffer& b) {
         if (b.is_variable) return;
         finish(b);
@@ -386,7 +386,7 @@ class Program {
         if (cudaMemAdvise(b.at + r.at, r.bytes, static_cast<cudaMemoryAdvise>(1 + random_.below(6)), place))
             (void)cudaGetLastError();
     }
-    void attach_to(Buffer& b, int s) {  // a stream; idle: everybody
+    void attach_to(Buffer& b, int s) {  // a stream; idle: all
         if (b.is_variable) return;
         finish(b);
         note(b, "attach", {}, s);

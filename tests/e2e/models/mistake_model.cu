@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // mistake_model.cu: a random program that makes mistakes with memory on purpose, and knows what it must hear. Memory of
-// every kind comes and goes; code is loaded and unloaded, contexts are made and destroyed, other streams capture. In
-// between, right and wrong calls name memory that lives, its inside, its end, and memory that has gone. What a call
-// answers depends on what the memory is alone: it stands in a table of native answers, on the standard input, whose
-// questions have the names of tests/e2e/answers. What the table does not have is not asked.
+// every kind is allocated and freed; code is loaded and unloaded, contexts are made and destroyed, other streams
+// capture. In between, right and wrong calls name memory that lives, its inside, its end, and memory that has gone.
+// What a call answers depends on what the memory is alone: it stands in a table of native answers, on the standard
+// input, whose questions have the names of tests/e2e/answers. What the table does not have is not asked.
 //
 //   mistake_model [seconds=N | steps=N] [seed=N] [programs=N] [says=1] < TABLE
 //
@@ -152,7 +152,7 @@ class Lane {
             if (const CUresult late = cuStreamSynchronize(s)) die("a call has an error later: %d", int(late));
     }
 
-    // ---- memory comes and goes
+    // ---- memory is allocated and freed
     void add(const char* kind, CUdeviceptr at, size_t bytes, CUmodule module = nullptr) {
         // What was there is there no more.
         std::erase_if(places_, [&](const Place& p) { return !p.lives && p.at < at + bytes && at < p.at + p.bytes; });

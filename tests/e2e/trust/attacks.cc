@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// attacks.cc: for test_attacks.py: what somebody tries who has taken a worker over: to read, change, stop or
-// impersonate anything that is not its client's. Built as libcuda.so.1 over a real driver, which it leaves as it is but
-// for one function: a client chooses the attempt by the "affinity" that it asks about, and gets 0 (done) or an errno.
-// The driver has been opened by then, and the cage is closed. (-DCLIENT: that client.)
+// attacks.cc: for test_attacks.py: what an attacker tries in a worker that was taken over: to read, change, stop or
+// impersonate anything that is not its client's. Built as libcuda.so.1 over a real driver, which it leaves as it is
+// except for one function: a client chooses the attempt by the "affinity" that it asks about, and gets 0 (done) or an
+// errno. The driver has been opened by then, and the cage is closed. (-DCLIENT: that client.)
 //
 // `done` in the list says what shows that an attempt is one: that it is done without a cage, by a worker of root's.
 // clang-format off
@@ -58,7 +58,7 @@ constexpr struct {
 #undef X
 };
 
-// What there is to reach: sockets of this user's alone, until somebody ends it.
+// What there is to reach: sockets of this user's alone, until it is ended.
 int listens(const std::string& name, int type, bool abstract) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -575,7 +575,7 @@ int attempt(int number) {
 
 }  // namespace
 
-// CUDA's, but for the numbers of the affinities.
+// CUDA's, except for the numbers of the affinities.
 extern "C" __attribute__((visibility("default"))) int cuDeviceGetExecAffinitySupport(int* value, int number, int) {
     *value = attempt(number - 1000);
     return 0;

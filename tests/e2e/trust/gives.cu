@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// gives.cu: for test_descriptors.py. `give NAME`: an int in memory of cuMemCreate, as a descriptor for whoever connects
-// to the UNIX socket of this (abstract) name, until it gets a line: then it closes the descriptor. It has let go of the
-// memory before. `take NAME`: what it is to another process. `hold NAME`: maps it, and tells what it is, and what the
-// descriptor is, when it gets a line. `forge NAME`: what descriptors of its own making are.
+// gives.cu: for test_descriptors.py. `give NAME`: an int in memory of cuMemCreate, as a descriptor for a process that
+// connects to the UNIX socket of this (abstract) name, until it gets a line: then it closes the descriptor. It has
+// released the memory before. `take NAME`: what it is to another process. `hold NAME`: maps it, and tells what it is,
+// and what the descriptor is, when it gets a line. `forge NAME`: what descriptors of its own making are.
 #include <cuda.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -134,7 +134,7 @@ static int forge(int descriptor) {
     for (int at = 0; at < length; ++at) REQUIRE(import(&memory, forged(text, length, at)) != CUDA_SUCCESS);
     for (ssize_t part : {ssize_t{0}, ssize_t{1}, length - 1, length + 1})
         REQUIRE(import(&memory, forged(text, part, -1)) != CUDA_SUCCESS);
-    show("the same", import(&memory, forged(text, length, -1)), 1);  // who has the token has the memory
+    show("the same", import(&memory, forged(text, length, -1)), 1);  // the token is enough
     printf("forged ones refused\n");
     return 0;
 }

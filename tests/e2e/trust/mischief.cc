@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mischief.cc: for test_cage.py and test_cgroup.py: what somebody does who has taken a worker over. It is built into a
-// driver that is otherwise the software GPU; a client chooses the attempt by the "affinity" that it asks about, and
-// gets 0 (done) or an errno.
+// mischief.cc: for test_cage.py and test_cgroup.py: what an attacker does in a worker that was taken over. It is built
+// into a driver that is otherwise the software GPU; a client chooses the attempt by the "affinity" that it asks about,
+// and gets 0 (done) or an errno.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -90,7 +90,7 @@ int map_at(std::uint64_t offset, std::uint64_t bytes, int prot = PROT_READ | PRO
                        barcuda::region_fd, static_cast<off_t>(offset)));
 }
 int map_whole() { return mapped(mmap(nullptr, 1 << 30, PROT_READ, MAP_SHARED, barcuda::region_fd, 0)); }
-// The tables, another client's channel, its first extent (the heap's first), and what nobody has. (EEXIST: its own.)
+// The tables, another client's channel, its first extent (the heap's first), and what no client has. (EEXIST: its own.)
 int map_others() {
     int result = EPERM;
     const auto attempt = [&](std::uint64_t offset, std::uint64_t bytes) {
@@ -187,7 +187,7 @@ int ask_doorbell() {
     return recv(s, &number, sizeof number, 0) > 0 ? 0 : EPERM;
 }
 
-// In the worker's other threads, whose stacks are anybody's to write who is in one of them: here by way of a signal.
+// In the worker's other threads, whose stacks each of them may write: here by way of a signal.
 int (*errand)();
 std::atomic<int> answer;
 int in_the_mapper(int (*what)()) {
@@ -208,7 +208,7 @@ int in_the_mapper(int (*what)()) {
 #define ATTEMPT(number, name, ...) \
     case number: *value = (__VA_ARGS__); break;
 
-// CUDA's, but for the numbers of the affinities.
+// CUDA's, except for the numbers of the affinities.
 extern "C" int cuDeviceGetExecAffinitySupport(int* value, int attempt, int) {
     struct stat about;
     char text[8];

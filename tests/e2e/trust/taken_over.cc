@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// taken_over.cc: for test_taken_over.py: what an attacker who has taken a worker over does to its bridge. It is built
-// into a driver that is otherwise the software GPU; a client chooses the attempt by the "affinity" that it asks about,
-// and gets 0 (done) or an errno.
+// taken_over.cc: for test_taken_over.py: what an attacker in a worker that was taken over does to its bridge. It is
+// built into a driver that is otherwise the software GPU; a client chooses the attempt by the "affinity" that it asks
+// about, and gets 0 (done) or an errno.
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -86,7 +86,7 @@ int flood_log() {
 #define ATTEMPT(number, name) \
     case number: *value = name(); break;
 
-// CUDA's, but for the numbers of the affinities.
+// CUDA's, except for the numbers of the affinities.
 extern "C" int cuDeviceGetExecAffinitySupport(int* value, int attempt, int) {
     switch (attempt) {
         ATTEMPT(1, second_mapper)

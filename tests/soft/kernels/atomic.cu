@@ -66,7 +66,7 @@ template <class Op, class T, bool uniform = false> void everywhere(const char* w
         right &= same(out[c], whole) && same(out[cells + c], whole) && same(on_host[c], whole);
         for (int b = 0; b < blocks; ++b)
             right &= same(out[2 * cells + b * cells + c], expected(c, b * threads, (b + 1) * threads));
-        // Each came upon what the one before it left: somebody found the first value.
+        // Each came upon what the one before it left: one of them found the first value.
         bool first = false;
         for (int i = c; i < blocks * threads; i += 1)
             first |= i % cells == c && same(out[2 * cells + blocks * cells + i], value<T>(c));

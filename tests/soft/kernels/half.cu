@@ -39,7 +39,7 @@ template <class F> bool nan(u32 bits) {
     const Exact x = F::value(bits & 0xFFFF);
     return x != x;
 }
-// Any NaN is as good as another.
+// Any NaN will do.
 template <class F> u16 plain(u16 bits) { return nan<F>(bits) ? F::nearest(NAN) : bits; }
 template <class F, class Op> u32 pair(u32 a, u32 b, Op op) {
     return static_cast<u32>(F::nearest(op(F::value(a >> 16), F::value(b >> 16)))) << 16 |
@@ -155,7 +155,7 @@ void conversions() {
     FORM(u32, bits(__floats2bfloat162_rn(a, b)), u32(Brain::nearest(b)) << 16 | Brain::nearest(a), f32, f32);
 }
 
-static Exact e4m3(u8 bits) {  // its largest exponent is one like any other, but for the NaN
+static Exact e4m3(u8 bits) {  // its largest exponent is one like any other, except for the NaN
     const Exact sign = bits & 0x80 ? -1 : 1;
     if ((bits & 0x7F) == 0x7F) return NAN;
     return (bits & 0x78) == 0x78 ? sign * std::ldexp(Exact(8 | (bits & 7)), 5) : Format<4, 3>::value(bits);

@@ -71,7 +71,7 @@ __global__ void spaces(int* out, int which) {
     dynamic[i] = make_int4(i, i + 1, i + 2, i + 3);
     for (int k = 0; k < 64; ++k) local[k] = k * i;
     __syncthreads();
-    // A pointer whose space nobody knows
+    // A pointer whose space is not known
     const int* p = which == 0 ? fixed : which == 1 ? local : which == 2 ? table : which == 3 ? &dynamic[0].x : numbers;
     const int n = which == 4 ? 8 : 64;
     int sum = 0;

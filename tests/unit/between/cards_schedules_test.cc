@@ -25,7 +25,7 @@ constexpr Bytes GiB = 1ull << 30;
 constexpr Uuid gpu{1};
 constexpr Time now = residency::second;
 
-// Time stands still, and stays are over as soon as they begin: all that is left is who goes on.
+// The time stays the same, and stays are over as soon as they begin: all that is left is who goes on.
 residency::Rules timeless() {
     residency::Rules rules;
     rules.least_stay = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // client_test: what the bridge writes down of a client and of its worker's last request, how a client goes on from
-// that, and what is read of the client's page. (How clients come and go: clients_test.)
+// that, and what is read of the client's page. (How clients start and end: clients_test.)
 #include "host-bridge/bridge/client.h"
 
 #include <cuda.h>

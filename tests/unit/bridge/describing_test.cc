@@ -40,7 +40,7 @@ struct DescribingTest : testing::Test {
         for (const char* const name : names) std::strcpy(devices.all.emplace_back().name, name);
         return devices;
     }
-    // Of a set that is as this bridge would write it, but for one thing.
+    // Of a set that is as this bridge would write it, except for one thing.
     std::string refusal(const std::function<void(Description&)>& change) const {
         Description d = describe(ground);
         d.clients = {3};

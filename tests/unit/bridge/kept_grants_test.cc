@@ -56,7 +56,7 @@ struct KeptGrants : testing::Test {
         over(true);
         grants->restore(lives);
     }
-    // No granule is lost: what no channel holds can be granted. None is granted that has somebody's bytes in it.
+    // No granule is lost: what no channel holds can be granted. None is granted that has a client's bytes in it.
     void expect_whole() {
         for (std::uint32_t g = 0; g < granules; ++g) {
             const std::uint32_t owner = ledger.granules().records[g].owner;
@@ -180,7 +180,7 @@ TEST_F(KeptGrants, AReserveIsAWorkersUntilThatHasEndedOrItsClientHasIt) {
             expect_whole();
         });
 }
-// A client's channel comes and goes, memory is granted, mapped, cleaned and released, until the bridge is killed.
+// A client's channel is opened and closed, memory is granted, mapped, cleaned and released, until the bridge is killed.
 TEST_F(KeptGrants, AfterAnyRandomActionsNoGranuleIsLostAndNoneHasTwoOwners) {
     for (unsigned seed = 0; seed < 40; ++seed) {
         SCOPED_TRACE(seed);

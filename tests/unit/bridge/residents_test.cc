@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// residents_test: what becomes of a worker's wish, of an order to give memory, and of what a worker says of its memory.
-// The test plays workers, and the driver's account of the card.
+// residents_test: what becomes of a worker's request, of an order to give memory, and of what a worker says of its
+// memory. The test plays workers, and the driver's account of the card.
 #include "host-bridge/bridge/residents.h"
 
 #include <fcntl.h>
@@ -187,7 +187,7 @@ TEST_F(ResidentsTest, SayOnceThatAGuestHasUsedUpItsRows) {
     gets(a, 0, 100 * MiB);
 }
 
-// A bridge that stands still has the book's lock. This one has other clients to serve: all of its waiters together wait
+// A bridge that hangs has the book's lock. This one has other clients to serve: all of its waiters together wait
 // for the lock once.
 TEST_F(ResidentsTest, WaitOnceForALockThatIsKept) {
     const File stopped(open((scratch / "cards").c_str(), O_RDWR | O_CLOEXEC));
@@ -566,7 +566,7 @@ TEST_F(ResidentsTest, ClaimRowsAgainWhenALockedBookIsFree) {
 }
 
 // Workers that do what they are told, of two bridges, and one that writes anything: no honest worker's memory is more
-// than it is promised, no promise more than the card has, and each honest wish is granted in the end.
+// than it is promised, no promise more than the card has, and each honest request is granted in the end.
 TEST_F(ResidentsTest, ServeHonestWorkersBesideOneThatLies) {
     std::minstd_rand random(5);
     const auto below = [&](std::uint64_t n) { return std::uniform_int_distribution<std::uint64_t>(0, n - 1)(random); };
@@ -595,7 +595,7 @@ TEST_F(ResidentsTest, ServeHonestWorkersBesideOneThatLies) {
                 ++served;
             } else if (p.keep < p.holds) {
                 obey(side, slot);
-                p.needs += 0;  // all that is out is a part of the wish already
+                p.needs += 0;  // all that is out is a part of the request already
             }
         } else if (p.keep < p.holds) {
             obey(side, slot);

@@ -38,7 +38,7 @@ struct RestoreTest : test::DesksTest {
     }
     void TearDown() override { records::before_store = nullptr; }
 
-    // A bridge with books that nobody has written to.
+    // A bridge with books that are empty.
     void begin() {
         Ledger made;
         ASSERT_EQ(made.make(host.shape()).text(), "");

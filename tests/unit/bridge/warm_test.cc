@@ -38,7 +38,7 @@ TEST(WarmPool, StaysWithinItsMemory) {
         for (int i = 0; i < 9; ++i) pool.client_came(false, start);
         return pool.wanted(start);
     };
-    EXPECT_EQ(ask(), 9u);  // nobody knows yet what one holds
+    EXPECT_EQ(ask(), 9u);  // what one holds is not known yet
     pool.note_memory(180);
     EXPECT_EQ(ask(), 5u);
     pool.note_memory(100);

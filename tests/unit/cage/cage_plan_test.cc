@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cage_plan_test: which measures a worker's cage has, for each wish of an operator.
+// cage_plan_test: which measures a worker's cage has, for each choice of an operator.
 #include "host-bridge/cage/cage.h"
 
 #include <fcntl.h>

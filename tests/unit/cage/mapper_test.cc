@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // mapper_test: what a worker's mapper can map, depending on its bridge's answers: each time in a process of its own,
-// which has the complete filter of the software GPU's worker. (Attempts of an attacker who has taken a worker over:
+// which has the complete filter of the software GPU's worker. (Attempts of an attacker in a worker that was taken over:
 // tests/e2e/trust/test_cage.py.)
 #include "host-bridge/cage/mapper.h"
 

@@ -168,7 +168,7 @@ TEST(GuestOfAnIdleGpu, GivesFencesToEventsThatAThreadLooksAt) {
                 while (times-- > 0) OK(cuEventRecord(event, stream));
             });
         };
-        for (unsigned i = 0; i < 5; ++i) {  // now and then, which is often enough
+        for (unsigned i = 0; i < 5; ++i) {  // sometimes, which is often enough
             EXPECT_EQ(2u, record(2));
             OK(cuEventSynchronize(event));
         }
@@ -223,7 +223,7 @@ TEST(GuestOfAnIdleGpu, HasLinesForFencesThatThreadsPoll) {
     });
 }
 
-// How many words so many fences lie in, of which one is had at a time.
+// How many words so many fences lie in, of which one is held at a time.
 std::size_t words_of_fences(unsigned fences) {
     std::set<const void*> words;
     while (fences-- > 0) {
@@ -241,14 +241,14 @@ TEST(GuestOfAnIdleGpu, UsesTheFencesAgainOfThreadsThatHaveEnded) {
         OK(cuStreamCreate(&gone, CU_STREAM_NON_BLOCKING));
         OK(cuStreamDestroy(gone));
         const auto wait_for_none = [&](unsigned) { EXPECT_EQ(CUDA_ERROR_INVALID_HANDLE, cuStreamSynchronize(gone)); };
-        program.on_threads(1, wait_for_none);  // nobody writes what this one has asked for
+        program.on_threads(1, wait_for_none);  // what this one has asked for is never written
         for (unsigned i = 0; i < 100; ++i)
             program.on_threads(1, [&](unsigned) {
                 OK(program.launch(program.add, nullptr));
                 OK(cuStreamSynchronize(nullptr));
             });
         EXPECT_LT(words_of_fences(500), 80u);
-        // One that is pending for long is in nobody's way.
+        // One that is pending for long is in no other's way.
         guest::Fence* const late = guest::take_fence(0);
         late->asked += 1;
         guest::recycle_fence(late);

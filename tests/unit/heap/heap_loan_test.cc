@@ -142,7 +142,7 @@ TEST_F(Loan, NoWriteIsLostWhileThreadsWriteAndOthersRegister) {
     std::vector<std::uint64_t> rounds(threads);
     std::vector<std::thread> writers;
     for (std::size_t t = 0; t < threads; ++t)
-        writers.emplace_back([&, t] {  // a counter in every page, plainly stored: nobody else writes it
+        writers.emplace_back([&, t] {  // a counter in every page, plainly stored: no other thread writes it
             std::uint64_t n = 0;
             while (!stop.load(std::memory_order_relaxed)) {
                 ++n;
@@ -324,7 +324,7 @@ TEST_F(Loan, WithoutDescriptorsLeftItIsGivenBackLater) {
     device[7] = std::byte{8};
     EXPECT_EQ(p[7], std::byte{8}) << "it is where it was";
     for (int fd : all) close(fd);
-    ASSERT_EQ(register_host(globals, 1, 0), Registration::done);  // whoever comes next tidies up
+    ASSERT_EQ(register_host(globals, 1, 0), Registration::done);  // the next call tidies up
     EXPECT_TRUE(is_private(p));
     EXPECT_EQ(p[7], std::byte{8});
     unregister_host(globals);

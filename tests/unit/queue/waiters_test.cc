@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// waiters_test: whoever waits for a fence of the region is woken, however its command ended, and finds the reason in
-// the status page. The page with the fences is watched: what is checked is what a guest sees at the very moment when a
-// fence gets its value.
+// waiters_test: each thread that waits for a fence of the region is woken, however its command ended, and finds the
+// reason in the status page. The page with the fences is watched: what is checked is what a guest sees at the very
+// moment when a fence gets its value.
 #include <gtest/gtest.h>
 
 #include <algorithm>

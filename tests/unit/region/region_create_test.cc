@@ -155,7 +155,7 @@ TEST_F(RegionTest, AnExistingRegionKeepsItsSize) {
 // ---- whose it is ----------------------------------------------------------------------------------------------------
 struct OwnRegion : RegionTest {
     std::string fresh = scratch / "fresh";
-    OwnRegion() {  // as somebody may have left it
+    OwnRegion() {  // as another process may have left it
         const int fd = ::open(fresh.c_str(), O_RDWR | O_CREAT, 0600);
         EXPECT_EQ(::ftruncate(fd, region_size), 0);
         ::close(fd);
@@ -165,7 +165,7 @@ struct OwnRegion : RegionTest {
         return r.create(name.c_str(),
                         {.size = region_size, .base = region_base, .overwrite = true, .rows = region_rows});
     }
-    bool touched() {  // whoever formats a file writes to it
+    bool touched() {  // to format a file is to write to it
         struct stat st {};
         return ::stat(fresh.c_str(), &st) != 0 || st.st_blocks != 0;
     }

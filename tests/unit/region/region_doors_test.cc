@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// region_doors_test: each door that can be had without a VM does what every door must do (support/door_conformance.h),
-// and open_door() finds the right one. The stub refuses all of it by name.
+// region_doors_test: each door that is available without a VM does what every door must do
+// (support/door_conformance.h), and open_door() finds the right one. The stub refuses all of it by name.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>

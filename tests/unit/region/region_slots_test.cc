@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// region_slots_test: channels and who holds them, on the flat transport and where the host sees nobody. docs/region.md
-// names these tests beside its sentences.
+// region_slots_test: channels and who holds them, on the flat transport and where the host sees no process.
+// docs/region.md names these tests beside its sentences.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -34,7 +34,7 @@ TEST(Identity, IsThatOfARowWithTheSameTextAndTypes) {
     static_assert(id<int, const Small*>(row) == id<int, const Small*>(row));
     EXPECT_EQ((id<int, const Small*>(row)), (id<unsigned, Small*>(row))) << "sizes count, not names of types";
 }
-TEST(Identity, IsFnv1aOfTheTextAndOfTwoNumbersForEachParameter) {  // for ever: other builds compute it too
+TEST(Identity, IsFnv1aOfTheTextAndOfTwoNumbersForEachParameter) {  // forever: other builds compute it too
     EXPECT_EQ(id<>("cuProfilerStart call "), 0x9bad72bd29f65c18);
     EXPECT_EQ((id<CUstream, std::uint32_t, const Large*, const void*>("cuFoo post use, in, desc, in")),
               0x347281b6d677b7c9);

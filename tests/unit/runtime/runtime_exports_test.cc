@@ -31,7 +31,7 @@ TEST(RuntimeExports, NameEveryFunctionOfTheRealLibrary) {
     for (const std::string& name : real) EXPECT_TRUE(mine.count(name)) << name << " is missing";
 }
 
-// But for those whose addresses and sizes have 32 bits: a later form is wide.
+// Except for those whose addresses and sizes have 32 bits: a later form is wide.
 TEST(RuntimeExports, NameEverySymbolOfTheDriver) {
     auto mine = exports_of(ours());
     if (mine.empty()) GTEST_SKIP() << ours() << " is not built";

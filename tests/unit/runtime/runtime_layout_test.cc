@@ -73,7 +73,7 @@ SAME_NAME(cudaExternalSemaphoreWaitParams, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, 
 SAME_NAME(cudaExternalSemaphoreSignalNodeParams, CUDA_EXT_SEM_SIGNAL_NODE_PARAMS, paramsArray);
 SAME_NAME(cudaExternalSemaphoreWaitNodeParams, CUDA_EXT_SEM_WAIT_NODE_PARAMS, numExtSems);
 
-// A node's parameters are copied whole but for kernels and copies.
+// A node's parameters are copied whole except for kernels and copies.
 SAME_NAME(cudaGraphNodeParams, CUgraphNodeParams, type);
 SAME_NAME(cudaGraphNodeParams, CUgraphNodeParams, reserved1);
 SAME_NAME(cudaMemsetParamsV2, CUDA_MEMSET_NODE_PARAMS_v2, dst);

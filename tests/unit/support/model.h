@@ -172,7 +172,7 @@ class World {
         fence(fibers_[running_]);
         note("fences");
     }
-    // Everybody fences, wherever he is. (In life at different moments, while the caller waits.)
+    // All threads fence, wherever they are. (In life at different moments, while the caller waits.)
     void fence_all() {
         if (running_ < 0 || weakened(Order::fence)) return;
         point();
@@ -416,7 +416,7 @@ struct Sync {
         return true;
     }
 };
-// The same for two sides with a kernel each: a fence reaches nobody else.
+// The same for two sides with a kernel each: a fence reaches no other.
 struct SyncApart : Sync {
     static bool fence_all() {
         fence();

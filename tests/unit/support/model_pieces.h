@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// model_pieces.h: a model of the driver's memory below blocks: it knows which addresses have which memory, and who may
-// use it, counts what exists, and fails on order.
+// model_pieces.h: a model of the driver's memory below blocks: it knows which addresses have which memory, and which
+// devices may use it, counts what exists, and fails on order.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -160,7 +160,7 @@ TEST_F(BlocksTest, OneEmptySlabIsKept) {
     EXPECT_FALSE(all.shrink());
 }
 
-// ---- who may use it
+// ---- access
 
 TEST_F(BlocksTest, AnotherDeviceMayUseWhatThereIsAndWhatComes) {
     const auto block = allocate(mib), small = allocate(1), others = allocate(mib, two, 1);

@@ -25,7 +25,8 @@ namespace {
 constexpr std::uint64_t granule = BARCUDA_GRANULE;
 constexpr std::uint64_t channel_offset = BARCUDA_CHANNELS_OFFSET;
 
-// What a client's region and bridge keep while workers come and go: its channel, and the granules that it was granted.
+// What a client's region and bridge keep while workers start and end: its channel, and the granules that it was
+// granted.
 struct Kept : Granter {
     ChannelMemory memory = channel_memory();
     Channel channel;

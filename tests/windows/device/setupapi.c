@@ -7,8 +7,8 @@
  * kernel" puts it, in hex, and ERROR a Windows error with which each request is refused.
  *
  * A device's handle is a client of a pipe, whose server is the driver: a request goes through it, so that a duplicate
- * of the handle is the same file object, and the server sees when the last one is closed. Who has mapped the device has
- * FILE.owner open for itself alone, which ends with the process.
+ * of the handle is the same file object, and the server sees when the last one is closed. The process that has mapped
+ * the device has FILE.owner open for itself alone, which ends with the process.
  */
 #define _WIN32_WINNT 0x0a00
 #define _SETUPAPI_ /* the functions are this file's */

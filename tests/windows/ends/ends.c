@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ends.c WAY: a program that takes all device memory that it gets, says how many blocks that is, has a kernel posted,
  * and ends in this way:
- *   crash      by an access violation that nobody handles
+ *   crash      by an access violation that is not handled
  *   abort      by abort()
  *   terminate  by TerminateProcess() of itself: no library hears of it
  *   return     main() returns while four threads launch kernels

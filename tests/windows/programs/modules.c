@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * modules.c: many modules come and go
+ * modules.c: many modules are loaded and unloaded
  */
 #include "check.h"
 
