@@ -219,7 +219,7 @@ class Bridge(Program):
         return status
 
     def stand_still(self):
-        """Keeper and bridge stop. A keeper that runs would replace a bridge that stands still."""
+        """Keeper and bridge stop. A keeper that runs would replace a bridge that is stopped."""
         proper = self.proper
         for pid in self.pid, proper:
             os.kill(pid, signal.SIGSTOP)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""host.py: what campaigns share: a bridge on a region of its own, clients of it, and its books: what it holds when nobody uses it any
+"""host.py: what campaigns share: a bridge on a region of its own, clients of it, and its books: what it holds when no client uses it any
 more, to be compared with what it held at the beginning."""
 import ctypes
 import os
@@ -113,7 +113,7 @@ class Host:
     def books(self):
         doctor = subprocess.run([self.build / 'bin/barcuda', 'doctor'], env=self.plain_env, capture_output=True, text=True, timeout=120)
         use = re.search(r'in use: (\d+) of \d+ channels, (\d+) of \d+ MiB', doctor.stdout + doctor.stderr)
-        pid, all_children = self.bridge.pid, children(self.bridge.pid)  # the monitor comes when somebody asks for it
+        pid, all_children = self.bridge.pid, children(self.bridge.pid)  # the monitor comes when a client asks for it
         rss = re.search(r'VmRSS:\s+(\d+)', pathlib.Path(f'/proc/{pid}/status').read_text())
         return {'channels in use': int(use[1]) if use else None, 'MiB of extents in use': int(use[2]) if use else None,
                 'descriptors': len(os.listdir(f'/proc/{pid}/fd')),

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comments of the sources are in plain English: no word and no phrase of words.txt, which tests/tree/words_test.sh holds the pages to."""
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -21,13 +23,31 @@ def comments(text):
             yield text.count("\n", 0, found.start()) + 1, re.sub(r"`[^`]*`", lambda code: re.sub(r"[^\n]", " ", code[0]), words)
 
 
+def comments_of_python(text):
+    """The same of a program of Python: its comments and its docstrings."""
+    begins = True  # a string here is a docstring
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT or (begins and token.type == tokenize.STRING):
+            yield token.start[0], re.sub(r"`[^`]*`", lambda code: re.sub(r"[^\n]", " ", code[0]), token.string)
+        elif token.type not in (tokenize.NL, tokenize.COMMENT):
+            begins = token.type in (tokenize.INDENT, tokenize.NEWLINE, tokenize.DEDENT)
+
+
+READERS = {".h": comments, ".cc": comments, ".c": comments, ".cu": comments, ".py": comments_of_python}
+
+
 def complaints(folder):
     for path in sorted((TOP / folder).rglob("*")):
-        if path.suffix in (".h", ".cc", ".c", ".cu"):
-            for line, words in comments(path.read_text()):
+        if path.suffix in READERS:
+            for line, words in READERS[path.suffix](path.read_text()):
                 for found in WRONG.finditer(words):
                     word = re.sub(r"\s+", " ", found[1])
                     yield f"{path.relative_to(TOP)}:{line + words.count(chr(10), 0, found.start())}: {word} ==> {WORDS[word.lower()]}"
+
+
+def test_pythons_comments_and_docstrings_are_found():
+    program = '"""One."""\nx = "no"  # two\n\n\ndef f():\n    """Three."""\n    return """no"""\n'
+    assert [line for line, _ in comments_of_python(program)] == [1, 2, 6]
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

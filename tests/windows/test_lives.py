@@ -69,7 +69,7 @@ def books(region):
 
 @pytest.fixture(scope="module")
 def limited():
-    """A region whose clients have 96 MiB of device memory together, and one that stays: all others come and go beside it."""
+    """A region whose clients have 96 MiB of device memory together, and one that stays: all others start and end beside it."""
     need_built(WINDOWS / "ends/ends.exe")
     region = Region()
     region.serve("--guest-device-memory", "96M")

@@ -52,7 +52,7 @@ class Types:
         return self.entries.get(entry.facts.get("type", "").strip().removeprefix("<0x").removesuffix(">"))
 
     def size(self, entry):
-        """In bytes; None: nobody knows it."""
+        """In bytes; None: it is not known."""
         if entry is None:
             return None
         if "byte_size" in entry.facts:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""under_wine.py: Windows programs on this machine. What is missing skips the test, which says how it is had."""
+"""under_wine.py: Windows programs on this machine. What is missing skips the test, which says how to install it."""
 import os
 import shutil
 import subprocess

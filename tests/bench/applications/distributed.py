@@ -4,7 +4,7 @@ application.py.)
 
     python3 ranks.py --ranks N distributed.py [--cpu] [NAME...]      --cpu: by gloo on the processor, to see that the code works
 
-Weights and inputs are the same in each run, so results are: but for sums that a library takes in any order.
+Weights and inputs are the same in each run, so results are: except for sums that a library takes in any order.
 """
 import datetime
 import os

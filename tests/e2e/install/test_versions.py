@@ -133,7 +133,7 @@ def test_a_bridge_takes_over_no_region_of_another_layout_but_overwrites_it_where
 
 
 def test_a_client_that_has_read_another_bridges_rows_is_not_taken_over(days, priority):
-    """A bridge of another version (it stands still) is there when a program starts, then goes, and this bridge comes: its numbers are others."""
+    """A bridge of another version (it is stopped) is there when a program starts, then goes, and this bridge comes: its numbers are others."""
     region = days.region
     region.bridge.send_signal(signal.SIGSTOP)
     succeed(ROWS, region.path, "swap", "cuStreamGetFlags", "cuStreamGetPriority")
@@ -143,7 +143,7 @@ def test_a_client_that_has_read_another_bridges_rows_is_not_taken_over(days, pri
     before = opened()
     program = region.background("program", FACTS)
     until(lambda: opened() != before or not program.runs(), "the program has opened the region")
-    program.send_signal(signal.SIGSTOP)  # it would not wait for a bridge for ever
+    program.send_signal(signal.SIGSTOP)  # it would not wait for a bridge forever
     assert program.runs(), program
     region.bridge.kill()
     region.serve("--no-vm")

@@ -99,7 +99,7 @@ def test_what_is_missing_is_named_with_the_package_that_has_it(vm):
 
 
 def test_readme_and_the_hosts_package_name_what_a_vm_needs(vm):
-    """The tools that are missing where there are none, but for those that only some users need (resize2fs is in /sbin for all)."""
+    """The tools that are missing where there are none, except for those that only some users need (resize2fs is in /sbin for all)."""
     tools = vm.scratch / "none"
     tools.mkdir()
     said = run(BARCUDA, "vm", env={**vm.environment, "PATH": tools}).err

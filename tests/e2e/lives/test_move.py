@@ -140,7 +140,7 @@ def test_a_vm_moves_into_another_region(moves):
 
 
 def test_a_program_that_moves_from_region_to_region_loses_nothing(moves):
-    """It stands still while it moves, as a VM's guest does, and copies and launches in each region."""
+    """It is stopped while it moves, as a VM's guest does, and copies and launches in each region."""
     vm = moves.region.start("vm", BUILD / "e2e/pauses", "wanders", 16, stdin=subprocess.PIPE)
     until(lambda: "right" in vm.out, vm)
     where, regions, stood = moves.region.path, [], []

@@ -260,7 +260,7 @@ def test_a_lock_that_is_held_costs_others_time_alone(card):
     side = card.side()
     lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
     with open(card.book.path, "r+b") as book:
-        fcntl.fcntl(book, 37, lock)  # F_OFD_SETLK: as a bridge that stands still
+        fcntl.fcntl(book, 37, lock)  # F_OFD_SETLK: as a bridge that hangs
         client = crowd(side, "client", 100, 3)
         until(lambda: shared(side)["shared_memory"]["lacks"] != 0, "the client waits")
         side.wait_for_log("the file of cards: another process holds its lock")

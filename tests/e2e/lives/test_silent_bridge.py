@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bridge that stands still is shown as silent, never as none; and sockets that another user has made hide no bridge."""
+"""A bridge that hangs is shown as silent, never as none; and sockets that another user has made hide no bridge."""
 import json
 import re
 import sys

@@ -116,7 +116,7 @@ def test_what_is_no_property_is_refused_with_nvidias_words_and_status(host):
 
 
 def test_statuses_are_those_of_the_manual(host, shared):
-    """barcuda-smi(1): those of nvidia-smi but for a missing NVML's."""
+    """barcuda-smi(1): those of nvidia-smi except for a missing NVML's."""
     own = {"LD_LIBRARY_PATH": shared, "BARCUDA_REGION": None}
     assert run(BARCUDA, "smi", "-i", "7", env=own).status == 6
     assert run(BARCUDA, "smi", "--query-gpu=nonsense", "--format=csv", env=own).status == 2

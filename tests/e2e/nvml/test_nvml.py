@@ -179,7 +179,7 @@ def test_a_monitor_that_died_is_replaced_and_the_answers_stay(nvml, ask_in_c):
     nvml.region.wait_for_log("the monitor has ended")
 
     def replaced():
-        nvml.json()  # so somebody wants to know
+        nvml.json()  # so a client asks
         return nvml.monitor not in (None, dead)
     until(replaced, "a new monitor")
 

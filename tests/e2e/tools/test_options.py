@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the bridge is told wrongly is refused with the reason, and what was made for it is gone; who may connect to its doorbell is who may open
-its region; its workers' memory is not for files, and they go before it does."""
+"""What the bridge is told wrongly is refused with the reason, and what was made for it is gone; the users that may connect to its doorbell are
+those that may open its region; its workers' memory is not for files, and they go before it does."""
 import os
 import re
 import stat

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An attacker who has taken a worker over (attacks.cc, from inside NVIDIA's cage) reaches nothing that is not its client's: no other VM's
+"""An attacker in a worker that was taken over (attacks.cc, from inside NVIDIA's cage) reaches nothing that is not its client's: no other VM's
 region, no socket, file or process of another program, no bridge and no part of the kernel. The driver behind it is the software GPU, or, with
 DEVICE=cuda, the real one: DEVICE=cuda python3 -m pytest tests/e2e/trust/test_attacks.py.
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a process shows to others (cudaIpc*) is for its region alone and no longer than it lives; a handle of another process's own making opens
-nothing, and a process that waits for an event of a process that has died does not wait for ever."""
+nothing, and a process that waits for an event of a process that has died does not wait forever."""
 import re
 
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that may write into the file of turns can keep a turn for ever, or hold its locks. A VM's workers then wait for no turns after one
+"""A process that may write into the file of turns can keep a turn forever, or hold its locks. A VM's workers then wait for no turns after one
 of them alone has waited in vain; and the log says so."""
 import sys
 
