@@ -27,7 +27,7 @@ $(B)/bench/residency_bench: $(B)/tests/bench/residency_bench.o $(B)/host-between
 bench-devices: deps
 	@$(MAKE) --no-print-directory $(side_by_side) all $(programs) $(bench_programs)
 	@tests/bench/run --root $(B) --part devices $(BENCH)
-# Who has memory on a full card, by a simulated clock: docs/oversubscription.md. BENCH=... are options of tests/bench/residency.
+# Which client has memory on a full card, by a simulated clock: docs/oversubscription.md. BENCH=... are options of tests/bench/residency.
 bench-residency: $(B)/bench/residency_bench
 	@tests/bench/residency --build $(B) $(BENCH)
 

@@ -34,7 +34,7 @@ $(lib)/barcuda/%: $(lib)/libbarcuda.so
 	@ln -sf ../libbarcuda.so $@
 
 # Those of the driver's libraries that a guest has not, where the host's may be seen: these work beside NVIDIA's libcuda alone, and wait
-# for ever beside ours (nvJPEG opens the first if it finds it). What is no library ends the loader's search.
+# forever beside ours (nvJPEG opens the first if it finds it). What is no library ends the loader's search.
 $(absent):
 	@mkdir -p $(@D)
 	@echo "$(@F) is a part of NVIDIA's driver that Barcuda has not: no video decoder, encoder or ray tracing." > $@

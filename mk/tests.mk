@@ -65,7 +65,7 @@ $(B)/vm-tests/%: $(B)/tests/vm/%.o $(B)/shm-device.a $(B)/base.a
 	$(call making,LINK)
 	@$(CXX) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(link) -lgtest -lgtest_main
 
-# Bridges of builds with other links, for tests/e2e/lives/test_upgrade.py: this build's objects, but for its numbers.
+# Bridges of builds with other links, for tests/e2e/lives/test_upgrade.py: this build's objects, except for its numbers.
 other_bridges := $(B)/e2e/bridge-link4 $(B)/e2e/bridge-link5
 $(B)/e2e/bridge-link4: numbers := -DBARCUDA_LINK=4 -DBARCUDA_OLDEST_LINK=3
 $(B)/e2e/bridge-link5: numbers := -DBARCUDA_LINK=5 -DBARCUDA_OLDEST_LINK=4

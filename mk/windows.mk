@@ -190,7 +190,7 @@ $(W)/runtime_units.exe: $(windows_runtime_units) $(W)/gtest_main.o $(W)/gtest.o 
 	$(call making,LINK)
 	@$(windows_cxx) -static -s -o $@ $^ -L$(W) -lnvcuda $(windows_libraries)
 
-# Of `make check`. The rest of it is not held up where these packages cannot be had.
+# Of `make check`. The rest of it is not held up where these packages are not available.
 windows-deps: deps
 	@$(MAKE) --no-print-directory installed packages='$(windows_packages)' || echo "  without them tests/windows is skipped"
 .PHONY: windows-deps

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # own_mounts.sh: for tests that want folders of the system for themselves: read before lib.sh, which makes files there. The test begins
-# anew in a namespace of mounts, as the same user.
+# again in a namespace of mounts, as the same user.
 own_shm='mount -t tmpfs -o mode=1777 tmpfs /dev/shm'
 may_mount() { [ "$(id -u)" = 0 ] && unshare --mount sh -c "$1" 2> /dev/null; } # may_mount COMMANDS
 own_mounts() { # own_mounts WHAT COMMANDS: the commands mount WHAT; skipped where that may not be

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The suite of kernels (tests/soft/kernels) passes, as nvcc makes it for a debugger, for nobody, and for speed. The device is in
+# The suite of kernels (tests/soft/kernels) passes, as nvcc makes it for a debugger, without an option, and for speed. The device is in
 # turn each compute capability that the program has PTX for, so that this PTX is what runs.
 . "$(dirname "$0")/../e2e/lib.sh"
 folder=$build/soft/kernels${KERNELS:+-$KERNELS}

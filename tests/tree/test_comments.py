@@ -12,7 +12,7 @@ CODE = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'|//[^\n]*(?:\n\s*/
 WORDS = dict(line.split("->", 1) for line in (TOP / "tests/tree/words.txt").read_text().splitlines() if "->" in line)
 WRONG = re.compile(r"\b(" + "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in sorted(WORDS, key=len, reverse=True)) + r")\b(?!'?\w)", re.I)
 # A folder joins when its comments have been rewritten: the list is meant to grow.
-FOLDERS = ("base", "shm-device", "guest-allocator", "guest-uio", "guest-windows", "host-bridge", "soft-gpu", "tests")
+FOLDERS = ("base", "shm-device", "guest-allocator", "guest-uio", "guest-windows", "host-bridge", "soft-gpu", "tests", "mk")
 
 
 def comments(text):
@@ -33,12 +33,25 @@ def comments_of_python(text):
             begins = token.type in (tokenize.INDENT, tokenize.NEWLINE, tokenize.DEDENT)
 
 
-READERS = {".h": comments, ".cc": comments, ".c": comments, ".cu": comments, ".py": comments_of_python}
+def comments_of_scripts(text):
+    """The same of a script of the shell's, or a file of make's; a text that looks like a comment counts, too."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := re.search(r"(?:^|\s)#(?!!).*", line):
+            yield number, re.sub(r"`[^`]*`", "", found[0])
+
+
+READERS = {".h": comments, ".cc": comments, ".c": comments, ".cu": comments, ".py": comments_of_python,
+           ".sh": comments_of_scripts, ".mk": comments_of_scripts, "": comments_of_scripts}
+
+
+def is_script(path):
+    with path.open("rb") as file:
+        return re.match(rb"#!.*sh\b", file.readline()) is not None
 
 
 def complaints(folder):
     for path in sorted((TOP / folder).rglob("*")):
-        if path.suffix in READERS:
+        if path.is_file() and path.suffix in READERS and (path.suffix or is_script(path)):
             for line, words in READERS[path.suffix](path.read_text()):
                 for found in WRONG.finditer(words):
                     word = re.sub(r"\s+", " ", found[1])

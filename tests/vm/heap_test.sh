@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Memory that is registered changes places under the threads that use it on the guest's kernel, too, which is older than
-# many hosts', and for a user without rights, whose system calls nobody may hold up (UFFD_USER_MODE_ONLY).
+# many hosts', and for a user without rights, whose system calls no process may hold up (UFFD_USER_MODE_ONLY).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build}
