@@ -3,6 +3,7 @@
 // is its stream and where its scalars lie. Results that a program wants in host memory are written by the GPU to a
 // place in the region and waited for here, with a fence, as all waits are: the worker never waits for a GPU.
 #include <cstdio>
+#include <string>
 
 #include "guest-allocator/client/exports.h"
 #include "guest-allocator/client/id_table.h"
