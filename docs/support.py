@@ -66,6 +66,13 @@ class Refusals:
 REFUSALS = Refusals()
 
 
+def of_windows():
+    """What NVIDIA's libraries for Windows alone export, and ours refuse there."""
+    driver = re.findall(r"(?:FIRST|LATER)\((cu\w+)", (TOP / "shm-device/cuda/direct3d.h").read_text())
+    runtime = re.findall(r"UNSUPPORTED\((\w+)\)", (TOP / "guest-windows/guest-allocator/runtime/direct3d.cc").read_text())
+    return {*driver, *runtime}
+
+
 def output(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -279,7 +286,7 @@ def main():
     file = TOP / "docs/support.md"
     build = Build(options.build)
     text = page(build, Tests())
-    REFUSALS.check(build.refused)
+    REFUSALS.check(build.refused | of_windows())
     if not options.check:
         file.write_text(text)
         return 0

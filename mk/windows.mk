@@ -60,9 +60,10 @@ $(W)/entries.o: $(windows_driver) guest-windows/exports/entries.sh guest-allocat
 	@$(mingw)-objcopy --redefine-syms=$(W)/inside_names $(W)/inside.a $(W)/driver.a
 
 # What is refused: functions that say so. The .def has all names, as the table of CUDA's symbols has them.
-$(W)/refused.o: $(W)/entries.o $(library_headers) guest-allocator/exports/unsupported.sh mk/windows.mk
+$(W)/refused.o: $(W)/entries.o $(library_headers) shm-device/cuda/direct3d.h guest-allocator/exports/unsupported.sh mk/windows.mk
 	$(call making,GEN)
-	@sh guest-allocator/exports/unsupported.sh shm-device/cuda/api.h | sed -nE 's/.* int (cu[A-Za-z0-9_]+)\(\).*barcuda_refuse\("([^"]*)".*/\1 \2/p' | \
+	@{ sh guest-allocator/exports/unsupported.sh shm-device/cuda/api.h | sed -nE 's/.* int (cu[A-Za-z0-9_]+)\(\).*barcuda_refuse\("([^"]*)".*/\1 \2/p'; \
+	    grep -oE '(FIRST|LATER)\(cu[^)]*' shm-device/cuda/direct3d.h | tr -d ' ' | tr '(' ',' | awk -F, '{ print $$2, $$1 == "FIRST" ? $$2 : $$3 }'; } | \
 	    LC_ALL=C sort -u | LC_ALL=C join -v 1 - $(W)/entries > $(W)/refused
 	@{ echo 'void barcuda_refuse(const char *name, int *told);'; \
 	    awk '{ printf "int %s() { static int told; barcuda_refuse(\"%s\", &told); return 801; }\n", $$1, $$2 }' $(W)/refused; } > $(W)/refused.c
@@ -137,7 +138,7 @@ $(eval $(call windows_suite,nvml,-lnvml,-l:libnvidia-ml.so.1))
 windows_installed := $(windows_dlls) $(dlls)/barcuda.exe
 
 # Programs of Windows alone.
-windows_only := $(patsubst tests/windows/%.c,$(W)/%.exe,$(wildcard tests/windows/devices/*.c tests/windows/ends/*.c))
+windows_only := $(patsubst tests/windows/%.c,$(W)/%.exe,$(wildcard tests/windows/devices/*.c tests/windows/direct3d/*.c tests/windows/ends/*.c))
 $(windows_only): $(W)/%.exe: tests/windows/%.c tests/windows/programs/check.h | $(windows_dlls)
 	$(call making,MINGW,$<)
 	@$(subst g++,gcc,$(windows_cxx)) -D__USE_MINGW_ANSI_STDIO=1 $(programs_for) -static -s -o $@ $< -L$(W) -lnvcuda

@@ -5,6 +5,7 @@
 // the structure's documentation has it. An attribute that an older driver does not know is zero too.
 #include <cstring>
 
+#include "guest-allocator/runtime/luid.h"
 #include "guest-allocator/runtime/runtime.h"
 
 using namespace barcuda::runtime;
@@ -173,7 +174,8 @@ API cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
     std::memset(properties, 0, sizeof(*properties));
     if (CUresult result = cuDeviceGetName(properties->name, sizeof(properties->name), device)) return record(result);
     if (CUresult result = cuDeviceTotalMem(&properties->totalGlobalMem, device)) return record(result);
-    cuDeviceGetUuid(&properties->uuid, device);  // the luid is Windows'
+    cuDeviceGetUuid(&properties->uuid, device);
+    set_luid(*properties, device);
     for (const IntProperty& row : int_rows) properties->*row.member = attribute_of(device, row.attribute);
     for (const SizeProperty& row : size_rows) properties->*row.member = attribute_of(device, row.attribute);
     for (const FlagRow& row : flag_rows) properties->*row.member = attribute_of(device, row.attribute);

@@ -4,21 +4,7 @@
 //
 // The list is the rest of libcudart.so.13's exports (tests/unit/runtime/runtime_exports_test.cc compares), and names of
 // older toolkits. <cuda_runtime_api.h> is not included on purpose: these functions take any arguments, and read none.
-#include <driver_types.h>
-
-namespace barcuda::runtime {
-cudaError_t record_unsupported();  // error.cc: the thread remembers cudaErrorNotSupported
-}
-extern "C" [[gnu::weak]] void barcuda_refuse(const char* name,
-                                             int* told);  // client/refused.cc; absent in tests of this layer
-
-// In the section in which everything lies that only says so (guest-allocator/unsupported.sh).
-#define UNSUPPORTED(name)                                                                                  \
-    extern "C" __attribute__((visibility("default"), section("barcuda_unsupported"))) cudaError_t name() { \
-        static constinit int told = 0;                                                                     \
-        if (barcuda_refuse) barcuda_refuse(#name, &told);                                                  \
-        return barcuda::runtime::record_unsupported();                                                     \
-    }
+#include "guest-allocator/runtime/unsupported.h"
 
 // ---- graphics: a guest has no display of the host's GPU ------------------------------------------------------------
 UNSUPPORTED(cudaGLGetDevices)

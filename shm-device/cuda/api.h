@@ -366,6 +366,10 @@
     FIRST(cuGraphicsVDPAURegisterVideoSurface, 3010, none) FIRST(cuGraphicsVDPAURegisterOutputSurface, 3010, none)
 // clang-format on
 
+#ifdef _WIN32
+#include "shm-device/cuda/direct3d.h"
+#endif
+
 namespace barcuda {
 
 inline constexpr int api_version = 13000;  // the table knows CUDA up to this
@@ -386,6 +390,9 @@ inline constexpr ApiSymbol api_symbols[] = {
 #define FIRST(name, since, twin) {#name, #name, since, Twin::twin, Form::first},
 #define LATER(symbol, name, since, twin, form) {#symbol, #name, since, Twin::twin, Form::form},
     BARCUDA_API(FIRST, LATER) BARCUDA_GRAPHICS_API(FIRST, LATER)
+#ifdef _WIN32
+        BARCUDA_DIRECT3D_API(FIRST, LATER)
+#endif
 #undef FIRST
 #undef LATER
 };

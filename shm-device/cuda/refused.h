@@ -13,7 +13,8 @@
 #define BARCUDA_REFUSED(X)                                                                                           \
     X("a guest has no display of the host's GPU", "copy through CUDA's memory",                                      \
       "cuGraphics* cuGL* cuEGL* cuVDPAU* cuEventCreateFromEGLSync "                                                  \
-      "cudaGraphics* cudaGL* cudaEGL* cudaVDPAU* cudaEventCreateFromEGLSync")                                        \
+      "cudaGraphics* cudaGL* cudaEGL* cudaVDPAU* cudaEventCreateFromEGLSync "                                        \
+      "cuD3D* cuWGL* cudaD3D* cudaWGL*")                                                                             \
     X("texture and surface references are gone since CUDA 12", "use texture and surface objects",                    \
       "cudaBind* cudaUnbindTexture "                                                                                 \
       "cudaGetTexture* cudaGetSurfaceReference __cudaRegisterTexture __cudaRegisterSurface")                         \
