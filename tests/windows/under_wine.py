@@ -48,10 +48,17 @@ def serving():
     region.close()
 
 
-def wine(program, *words, status=0, env=None, errors=False):
-    """Runs a program to its end: its standard output, and its errors behind it."""
-    done = subprocess.run(["wine", program, *words], env=env or environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          timeout=PATIENCE, check=False)
-    out, err = (text.decode(errors="replace").replace("\r\n", "\n") for text in (done.stdout, done.stderr))
-    assert done.returncode == status, f"{program}: status {done.returncode}: {out}{err}"
+def wine(program, *words, status=0, env=None, errors=False, patience=PATIENCE):
+    """Runs a program to its end: its standard output, and its errors behind it. What it said until it failed, or hung, is told."""
+    try:
+        done = subprocess.run(["wine", program, *words], env=env or environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=patience, check=False)
+    except subprocess.TimeoutExpired as late:
+        pytest.fail(f"{program}: has not ended after {patience} seconds, and said so far: {as_text(late.stdout)}{as_text(late.stderr)}")
+    out, err = as_text(done.stdout), as_text(done.stderr)
+    assert done.returncode == status, f"{program}: status {done.returncode}: {out[-8000:]}{err}"
     return out + err if errors else out
+
+
+def as_text(said):
+    return (said or b"").decode(errors="replace").replace("\r\n", "\n")
