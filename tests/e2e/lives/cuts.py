@@ -46,13 +46,17 @@ def main():
     seen = 0
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     with subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as command:
-        ends = {0: command.stdin.fileno(), command.stdout.fileno(): 1}
+        into = command.stdin.fileno()
+        ends = {0: into, command.stdout.fileno(): 1}
         while ends:
             for fd in select.select(list(ends), [], [])[0]:
                 head = exactly(fd, HEAD.size)
                 body = exactly(fd, HEAD.unpack(head)[2]) if head else None
                 if body is None:
-                    os.close(ends.pop(fd))
+                    if (to := ends.pop(fd)) == into:
+                        command.stdin.close()  # the object's own, which would close the number again
+                    else:
+                        os.close(to)
                     if fd == command.stdout.fileno():
                         return
                     continue
@@ -77,4 +81,7 @@ def main():
                     os._exit(1)
 
 
-main()
+try:
+    main()
+except OSError as error:  # a side that the fault has ended, or that ended by itself
+    sys.exit(f"cuts: nothing more to carry: {error}")
