@@ -151,15 +151,14 @@ std::unique_ptr<WorkerProcess> WorkerProcess::start(Spawn what, Facts facts) {
     what.sibling = static_cast<bool>(*worker->kept_);
     const pid_t pid = spawn(what);
     if (pid < 0) return give_up();
+    worker->pid_ = pid;  // whatever fails from here on, it is ended
     worker->pidfd_ = File(open_pid(pid));
     if (!worker->pidfd_) {
         const int why = errno;
-        kill(pid, SIGKILL);
-        worker->kept_->await(pid);  // it has nothing yet that takes long to release
+        worker.reset();  // ends it: it has nothing yet that takes long to release
         errno = why;
-        return give_up();
+        return nullptr;
     }
-    worker->pid_ = pid;
     worker->wrapped_ = what.wrapped;
     worker->link_ = std::move(link.ours);
     worker->errors_ = std::move(errors.ours);
@@ -276,8 +275,9 @@ void WorkerProcess::end_left(pid_t pid, const Kept& kept) {
     kept.drop_all(fmt::format("worker.{}.", pid));
 }
 
+// A start that fails has no process to end: -1 means all processes to kill().
 WorkerProcess::~WorkerProcess() {
-    if (!has_ended()) {
+    if (!has_ended() && pid_ > 0) {
         kill(pid_, SIGKILL);
         kept_->await(pid_);
         trace::complete();
