@@ -25,9 +25,16 @@ Pool::Place Pool::find(const std::vector<int>& devices) {
 Pool::Worker Pool::take(const std::vector<int>& devices, const std::function<bool(std::uint64_t)>& may_have,
                         Clock::time_point now) {
     Place found = find(devices);
-    if (found != waiting_.end() && (*found)->has_gone()) {  // it can serve no client any more
-        reap_waiting(now);
-        found = find(devices);
+    // One that has died can serve no client any more, nor can one that is dying, for which a driver may take long.
+    for (; found != waiting_.end(); found = find(devices)) {
+        if ((*found)->has_gone()) {
+            reap_waiting(now);
+        } else if ((*found)->is_ending()) {
+            dismiss(std::move(*found));
+            waiting_.erase(found);
+        } else {
+            break;
+        }
     }
     if (found != waiting_.end() && !may_have((*found)->reserved_bytes())) {  // a limit was lowered meanwhile
         dismiss(std::move(*found));

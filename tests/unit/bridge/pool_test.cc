@@ -4,10 +4,15 @@
 #include "host-bridge/bridge/pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/unit/support/shell_worker.h"
@@ -23,7 +28,17 @@ using test::open_driver;
 const Devices one{0}, other{1};
 bool always(std::uint64_t) { return true; }
 
+// This program as a worker that is dying: its first thread has ended, and the process goes on.
+const bool first_thread_ended = [] {
+    if (!getenv("POOL_TEST_FIRST_THREAD_ENDS")) return false;
+    std::thread([] { pause(); }).detach();
+    syscall(SYS_exit, 0);
+    return true;
+}();
+std::string dying_worker() { return "POOL_TEST_FIRST_THREAD_ENDS=1 exec /proc/" + std::to_string(getpid()) + "/exe"; }
+
 struct PoolTest : testing::Test {
+    std::string script = test::idle;
     Loop loop;
     int started = 0;
     bool fails = false;
@@ -35,7 +50,7 @@ struct PoolTest : testing::Test {
             errno = EAGAIN;
             return nullptr;
         }
-        auto worker = test::start_worker(test::idle, devices);
+        auto worker = test::start_worker(script, devices);
         worker->reserved = {{static_cast<std::uint64_t>(++started), 64}};
         return worker;
     }
@@ -114,6 +129,21 @@ TEST_F(PoolTest, GivesNoClientAWorkerThatHasDied) {
     ASSERT_TRUE(its);
     EXPECT_NE(its->pid(), dead);
     EXPECT_EQ(released, std::vector<std::uint64_t>{1});
+}
+TEST_F(PoolTest, GivesNoClientAWorkerThatIsDying) {
+    const auto p = pool({.least = 1});
+    script = dying_worker();
+    p->keep({}, now);
+    const pid_t dying = first(*p);
+    p->each_waiting([](const WorkerProcess& w) {
+        while (!w.is_ending()) std::this_thread::yield();
+        EXPECT_FALSE(w.has_gone());
+    });
+    script = test::idle;
+    const Pool::Worker its = p->take(one, always, now);
+    ASSERT_TRUE(its);
+    EXPECT_NE(its->pid(), dying);
+    EXPECT_TRUE(p->is_leaving());
 }
 TEST_F(PoolTest, HearsThatAWorkerHasDiedWhileItWaits) {
     const auto p = pool({.least = 1});
