@@ -49,7 +49,7 @@ $(foreach p,$(unit_programs),$(if $(call tests_of,$(p)),$(eval $(call unit_progr
 $(patsubst %,$(B)/tests/%,$(filter ptx%,$(unit_names))): | $(if $(LLVM_CONFIG),$(lib)/barcuda-soft/libbarcuda-ptx.so)
 
 # The guest's layers over a worker that opens the software GPU, and a worker's own.
-$(patsubst %,$(B)/tests/%,$(foreach t,$(unit_names),$(if $(call in_room,guest,$(t)),$(t))) $(filter memory_layer% births_carried_test births_generated_test,$(unit_names))): | $(lib)/barcuda-soft/libcuda.so.1
+$(patsubst %,$(B)/tests/%,$(foreach t,$(unit_names),$(if $(call in_room,guest,$(t)),$(t))) $(filter memory_layer% births_carried% births_generated_test,$(unit_names))): | $(lib)/barcuda-soft/libcuda.so.1
 $(patsubst %,$(B)/tests/%,$(filter births_generated_test,$(unit_names))): | $(patsubst %,$(lib)/barcuda-soft/%,libcublas.so.13 libcurand.so.10)
 
 # For `make check-suspend`: what a client leaves and wakes with, the folder, and the bridge's steps.
