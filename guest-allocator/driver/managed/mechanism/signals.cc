@@ -3,7 +3,6 @@
 // stack of the library's own, while the thread's other handlers are deferred. Every other fault is the program's. The
 // program's handler, flags and mask are kept here, and get what the kernel would have passed. So the functions by which
 // programs set handlers are the library's.
-#include "base/os/thread_end.h"
 #include "guest-allocator/driver/managed/mechanism/signals.h"
 
 #include <errno.h>
@@ -17,6 +16,7 @@
 
 #include <atomic>
 
+#include "base/os/thread_end.h"
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/managed/mechanism/faults.h"
 #include "guest-allocator/driver/managed/mechanism/masks.h"
