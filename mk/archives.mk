@@ -46,7 +46,7 @@ joined_folders := $(if $(PRECOMPILED),base/cli guest-allocator/driver guest-allo
     host-bridge/between host-bridge/bridge host-bridge/cage host-bridge/cli host-bridge/suspended host-bridge/watch \
     host-bridge/worker host-bridge/worker/births host-bridge/worker/bodies host-bridge/worker/memory host-bridge/worker/session \
     soft-gpu/compiler soft-gpu/driver soft-gpu/driver/calls)
-apart_from_others := $(patsubst %,guest-allocator/driver/%.cc,context descriptor host_function names older tensor_map) guest-allocator/runtime/per_thread.cc \
+apart_from_others := $(patsubst %,guest-allocator/driver/%.cc,context descriptor external host_function names older tensor_map) guest-allocator/runtime/per_thread.cc \
     $(patsubst %,guest-allocator/runtime/%.cc,static_runtime texture unsupported) \
     $(patsubst %,host-bridge/bridge/%.cc,client doorbell kept numbers upgrade_desk visitor) host-bridge/between/keeping.cc \
     host-bridge/cage/namespaces.cc \

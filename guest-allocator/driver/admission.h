@@ -22,13 +22,24 @@ enum class WithObject : std::uint8_t {
     passes,        // in a host function; in such a child it succeeds, and does nothing
 };
 
+// What open captures mean for a call, beyond what a capture makes of it.
+enum class InCapture : std::uint8_t {
+    nothing,
+    may_wait,         // for the GPU where the program does not say so: captures may forbid it
+    waits_on_stream,  // as may_wait; of the legacy stream, whatever the mode: it would wait for streams that capture
+    waits_on_event,   // as may_wait; of an event of a capture the driver says so
+    in_no_graph,      // work that no graph can have, given to a stream that captures
+    attaches,         // that, and as may_wait
+};
+
 struct Rule {
     CUresult before_init;   // what it answers before cuInit; CUDA_SUCCESS: it works
     bool after_fault;       // works though a fault of the GPU has ended the context
     bool in_child;          // works in a process that was forked after cuInit
     bool in_host_function;  // may be called by a function that a stream or a graph runs
-    bool waits;             // may wait for the GPU where the program does not say so: open captures may forbid it
-    std::int8_t object;     // which argument names the object that it looks at first, from 0; -1: none
+    bool per_thread;        // the twin in which no stream means the thread's own
+    InCapture in_capture;
+    std::int8_t object;  // which argument names the object that it looks at first, from 0; -1: none
     WithObject named;
 };
 
@@ -102,12 +113,15 @@ inline constexpr std::string_view after_fault[] = {
 inline constexpr std::string_view waits[] = {
     "cuMemAlloc", "cuMemAllocPitch", "cuMemAllocHost", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemHostRegister",
     "cuMemHostUnregister", "cuMemFree", "cuMemFreeHost", "cuArrayCreate", "cuArray3DCreate", "cuArrayDestroy",
-    "cuMipmappedArrayCreate", "cuMipmappedArrayDestroy", "cuCtxSynchronize", "cuStreamSynchronize", "cuStreamQuery",
-    "cuEventSynchronize", "cuEventQuery", "cuStreamAttachMemAsync", "cuGraphInstantiate",
+    "cuMipmappedArrayCreate", "cuMipmappedArrayDestroy", "cuCtxSynchronize", "cuGraphInstantiate",
     "cuGraphInstantiateWithFlags", "cuGraphInstantiateWithParams", "cuCtxSetLimit", "cuCtxSetCacheConfig",
     "cuMemPoolTrimTo", "cuMemPoolGetAttribute", "cuMemPoolSetAttribute", "cuMemPoolCreate", "cuMemAdvise",
     "cuProfilerStart", "cuProfilerStop"};
 // clang-format on
+inline constexpr std::string_view waits_on_stream[] = {"cuStreamSynchronize", "cuStreamQuery"};
+inline constexpr std::string_view waits_on_event[] = {"cuEventSynchronize", "cuEventQuery"};
+inline constexpr std::string_view in_no_graph[] = {"cuGraphLaunch", "cuGraphUpload"};
+inline constexpr std::string_view attaches[] = {"cuStreamAttachMemAsync"};
 
 // cuMemAlloc of cuMemAlloc_v2_ptds.
 constexpr std::string_view plain_name(std::string_view symbol) {
@@ -133,16 +147,35 @@ template <std::size_t n> constexpr bool looked_at_exist(const std::string_view (
     return std::ranges::all_of(looks_at, [&](const LooksAt& entry) { return all_exist(entry, symbols); });
 }
 
+constexpr InCapture in_captures(std::string_view symbol) {
+    return listed(waits, symbol)             ? InCapture::may_wait
+           : listed(waits_on_stream, symbol) ? InCapture::waits_on_stream
+           : listed(waits_on_event, symbol)  ? InCapture::waits_on_event
+           : listed(in_no_graph, symbol)     ? InCapture::in_no_graph
+           : listed(attaches, symbol)        ? InCapture::attaches
+                                             : InCapture::nothing;
+}
 constexpr CUresult answer_before_init(std::string_view symbol) {
     if (listed(before_init, symbol)) return CUDA_SUCCESS;
     if (listed(looks_at_handle, symbol)) return CUDA_ERROR_INVALID_HANDLE;
     return listed(looks_at_value, symbol) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_INITIALIZED;
 }
 static_assert(std::ranges::all_of(looks_at, [](const LooksAt& entry) { return entry.argument < 4; }));
+template <std::size_t n> constexpr bool all_look(const std::string_view (&list)[n]) {
+    return std::ranges::all_of(list, [](std::string_view name) {
+        return std::ranges::find(looks_at, name, &LooksAt::name) != std::end(looks_at);
+    });
+}
+static_assert(all_look(waits_on_stream) && all_look(waits_on_event) && all_look(in_no_graph) && all_look(attaches));
 
 constexpr Rule rule_of(std::string_view symbol) {
-    Rule rule{answer_before_init(symbol),       listed(after_fault, symbol), listed(in_child, symbol),
-              listed(in_host_function, symbol), listed(waits, symbol),       -1,
+    Rule rule{answer_before_init(symbol),
+              listed(after_fault, symbol),
+              listed(in_child, symbol),
+              listed(in_host_function, symbol),
+              symbol.ends_with("_ptsz"),
+              in_captures(symbol),
+              -1,
               WithObject::nothing_else};
     const auto* const entry = std::ranges::find(looks_at, plain_name(symbol), &LooksAt::name);
     if (entry != std::end(looks_at)) {

@@ -97,6 +97,14 @@ CUresult spoil_capture(CUstream stream) noexcept {
     return command<Op::cuStreamSynchronize>(stream);
 }
 
+CUresult spoil_captures_that_hold(CUstream stream) noexcept {
+    if (open_captures.load(std::memory_order_relaxed) == 0 || real(stream)) return CUDA_SUCCESS;
+    std::unique_lock lock = hold_captures();
+    const bool held = is_closed(stream, current_context());
+    lock.unlock();
+    return held ? command<Op::cuStreamQuery>(stream) : CUDA_SUCCESS;  // the driver's own answer, as above
+}
+
 CUresult forbidden_by_captures() noexcept {
     std::vector<OpenCapture> forbidding;
     {
@@ -195,7 +203,7 @@ CU cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuu
 // The worker's thread is in the relaxed mode, so that its own work is never hindered: which calls the modes forbid is
 // decided here (admission.h).
 CU cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-    if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+    if (!mode) return CUDA_ERROR_INVALID_VALUE;  // of other numbers NVIDIA's driver (580) says nothing
     std::swap(*mode, thread_mode);
     return CUDA_SUCCESS;
 }

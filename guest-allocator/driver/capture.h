@@ -19,6 +19,10 @@ CUresult spoil_capture(CUstream stream) noexcept;
 // Whether captures forbid this thread a call that may wait for the GPU unseen. They are invalidated then.
 CUresult forbidden_by_captures() noexcept;
 
+// The same for the legacy stream, which would wait for streams that capture; of another stream nothing, and no error.
+CUresult spoil_captures_that_hold(CUstream stream) noexcept;
+
+bool was_captured(CUevent event) noexcept;       // event.cc: its last record is part of a capture
 void recorded_by_graph(CUevent event) noexcept;  // event.cc: from now on the worker knows when it is done
 
 }  // namespace barcuda::guest

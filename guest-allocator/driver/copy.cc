@@ -176,6 +176,11 @@ CUresult finished(CUresult r) noexcept {
     return r == CUDA_SUCCESS ? posted : r;
 }
 
+// A call that waits may not, while streams capture that it would wait for.
+CUresult copy_of_nothing(CUstream stream, Until until) noexcept {
+    return until == Until::done ? spoil_captures_that_hold(stream) : CUDA_SUCCESS;
+}
+
 // A host pointer may be managed memory's, which copies find on the device. A stream that captures takes any copy as a
 // node. What is left is decided in this order: small copies travel inside the command if nothing that the GPU was
 // given before may still change the bytes; memory that the device does not reach is copied through a buffer; the rest
@@ -183,7 +188,7 @@ CUresult finished(CUresult r) noexcept {
 CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream, Until until) noexcept {
     const InStreamsContext in{stream};
     if (in.error) return in.error;
-    if (bytes == 0) return CUDA_SUCCESS;
+    if (bytes == 0) return copy_of_nothing(stream, until);
     if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
     if (is_device(from)) return copy_any(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream, until);
     // The device's pointer of host memory: the CPU may look at the bytes when the call returns.
@@ -207,7 +212,7 @@ CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUs
 CUresult copy_to_host(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream, Until until) noexcept {
     const InStreamsContext in{stream};
     if (in.error) return in.error;
-    if (bytes == 0) return CUDA_SUCCESS;
+    if (bytes == 0) return copy_of_nothing(stream, until);
     if (!from || !to) return CUDA_ERROR_INVALID_VALUE;
     if (is_device(to)) return copy_any(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream, until);
     if (capturing(stream)) return capture_copy(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream);
@@ -222,7 +227,7 @@ CUresult copy_to_host(void* to, CUdeviceptr from, std::size_t bytes, CUstream st
 CUresult copy_any(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream, Until until) noexcept {
     const InStreamsContext in{stream};
     if (in.error) return in.error;
-    if (bytes == 0) return CUDA_SUCCESS;
+    if (bytes == 0) return copy_of_nothing(stream, until);
     if (!to || !from) return CUDA_ERROR_INVALID_VALUE;
     void* const to_host = reinterpret_cast<void*>(to);
     const void* const from_host = reinterpret_cast<const void*>(from);

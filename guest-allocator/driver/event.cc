@@ -36,6 +36,7 @@ enum class Looked : std::uint8_t {
 struct EventRecord {
     std::atomic<Fence*> fence;   // null: the region was full, the worker is asked instead
     std::atomic<bool> in_graph;  // last recorded by a graph, or by a context: the driver must be asked
+    std::atomic<bool> captured;  // and that record is part of a capture
     std::atomic<bool> shared;    // other processes record it: the driver must be asked
     std::atomic<bool> asleep;    // waiting threads sleep (CU_EVENT_BLOCKING_SYNC)
     std::atomic<bool> awaited;   // work has been told to wait for it, and may be done before the fence is written
@@ -48,6 +49,10 @@ struct EventRecord {
         const Looked now = state(looked.load(std::memory_order_acquire));
         const bool unfenced = now >= Looked::unfenced && now <= Looked::unfenced_done;
         return others_record() || unfenced ? nullptr : fence.load(std::memory_order_acquire);
+    }
+    void set_in_graph(bool is, bool in_capture = false) {
+        in_graph.store(is, std::memory_order_relaxed);
+        captured.store(in_capture, std::memory_order_relaxed);
     }
     bool others_record() const {
         return in_graph.load(std::memory_order_relaxed) || shared.load(std::memory_order_relaxed);
@@ -152,10 +157,10 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
     if (!e || (e->its_context() != given && e->its_context() != owner_of(given)))
         return current_context() || real(stream) ? unknown_object(event) : CUDA_ERROR_INVALID_CONTEXT;
     if (capturing(stream)) {
-        e->in_graph.store(true, std::memory_order_relaxed);
+        e->set_in_graph(true, !flags);
         return command<Op::cuEventRecordWithFlags>(event, stream, flags);
     }
-    if (e->in_graph.load(std::memory_order_relaxed)) e->in_graph.store(false, std::memory_order_relaxed);
+    if (e->in_graph.load(std::memory_order_relaxed)) e->set_in_graph(false);
     if (e->shared.load(std::memory_order_relaxed)) {
         const CUresult r = command<Op::cuEventRecordWithFlags>(event, stream, flags);
         if (r != CUDA_SUCCESS) return r;
@@ -188,7 +193,7 @@ CUresult ask_driver(EventRecord& e, CUevent event) {
 CUresult begin(CUevent event, unsigned flags) {
     EventRecord* e = events.of(event);
     if (!e) return CUDA_ERROR_OUT_OF_MEMORY;
-    e->in_graph.store(false, std::memory_order_relaxed);
+    e->set_in_graph(false);
     e->shared.store(flags & CU_EVENT_INTERPROCESS, std::memory_order_relaxed);
     e->asleep.store(flags & CU_EVENT_BLOCKING_SYNC, std::memory_order_relaxed);
     e->awaited.store(false, std::memory_order_relaxed);
@@ -204,7 +209,11 @@ CUresult begin(CUevent event, unsigned flags) {
 }  // namespace
 
 void recorded_by_graph(CUevent event) noexcept {
-    if (EventRecord* e = events.of(event); event && e) e->in_graph.store(true, std::memory_order_relaxed);
+    if (EventRecord* e = events.of(event); event && e) e->set_in_graph(true);
+}
+bool was_captured(CUevent event) noexcept {
+    const EventRecord* const e = find(event);
+    return e && e->captured.load(std::memory_order_relaxed);
 }
 
 }  // namespace barcuda::guest
@@ -239,7 +248,7 @@ CU cuCtxRecordEvent(CUcontext context, CUevent event) {
     EventRecord* e = find(event);
     if (!e) return unknown_object(event);
     const CUresult r = command<Op::cuCtxRecordEvent>(context, event);
-    if (r == CUDA_SUCCESS) e->in_graph.store(true, std::memory_order_relaxed);  // no stream writes its fence for us
+    if (r == CUDA_SUCCESS) e->set_in_graph(true);  // no stream writes its fence for us
     return r;
 }
 
@@ -251,7 +260,10 @@ CU cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
         if (const CUresult r = check_flags(flags, stream)) return r;
     if (EventRecord* e = find(event)) e->awaited.store(true, std::memory_order_relaxed);
     std::unique_lock<Mutex> nobody_else;
-    if (open_captures.load(std::memory_order_relaxed) > 0) nobody_else = before_capture(stream);
+    if (open_captures.load(std::memory_order_relaxed) > 0) {
+        if (const CUresult r = spoil_captures_that_hold(stream)) return r;
+        nobody_else = before_capture(stream);
+    }
     return command<Op::cuStreamWaitEvent>(stream, event, flags);
 }
 

@@ -202,5 +202,5 @@ CU cuGetExportTable(const void** table, const CUuuid* id) {
     const char* const file = caller ? caller : program_invocation_short_name;
     if (is(id, runtimes)) tell_of_runtime(file);
     else if (logs_debug() && first_time(id)) tell_of_unknown(id, file);
-    return CUDA_ERROR_NOT_FOUND;
+    return CUDA_ERROR_INVALID_VALUE;
 }

@@ -330,8 +330,17 @@ static bool are_options(const CUjit_option* options, void* const* values, unsign
     }
     return true;
 }
+// Of options that are not passed on, as NVIDIA's compiler (580) says it: it has no code for what is no target, and does
+// not know one option any more.
+static CUresult compiler_says(CUjit_option option, const void* value) {
+    if (option == CU_JIT_NEW_SM3X_OPT) return CUDA_ERROR_INVALID_PTX;
+    const auto target = reinterpret_cast<std::uintptr_t>(value);
+    return option == CU_JIT_TARGET && target < CU_TARGET_COMPUTE_30 ? CUDA_ERROR_INVALID_IMAGE : CUDA_SUCCESS;
+}
 CU cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, CUjit_option* options, void** values) {
     if (!are_options(options, values, count)) return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; ++i)
+        if (const CUresult r = compiler_says(options[i], values[i])) return r;
     return load_image<Op::load_module>(module, image, {count, options, values});
 }
 

@@ -185,7 +185,8 @@ template <class T> inline constexpr CUresult of_no_handle =
     std::is_same_v<T, CUgraph> || std::is_same_v<T, CUgraphExec> || std::is_same_v<T, CUgraphNode> ||
             std::is_same_v<T, CUmemoryPool> || std::is_same_v<T, CUmemGenericAllocationHandle>
         ? CUDA_ERROR_INVALID_VALUE
-        : CUDA_ERROR_INVALID_HANDLE;
+    : std::is_same_v<T, CUcontext> ? CUDA_ERROR_INVALID_CONTEXT
+                                   : CUDA_ERROR_INVALID_HANDLE;
 // And of one that is no more.
 template <class T> inline constexpr CUresult of_unknown_handle =
     std::is_same_v<T, CUmemGenericAllocationHandle> ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;

@@ -40,6 +40,10 @@ Array::Array(const CUDA_ARRAY3D_DESCRIPTOR& wanted, const Context& owner)
     require(!cube ||
             (shape.Width == shape.Height && shape.Depth % 6 == 0 && (layered ? shape.Depth > 0 : shape.Depth == 6)));
     require(layered || shape.Depth == 0 || shape.Height > 0);
+    // Four texels at once are gathered of rectangles alone; colors are attached to arrays of other interfaces.
+    const bool flat = shape.Height > 0 && shape.Depth == 0;
+    require(!(shape.Flags & CUDA_ARRAY3D_TEXTURE_GATHER) || flat);
+    require(!(shape.Flags & CUDA_ARRAY3D_COLOR_ATTACHMENT) || flat);
     element_bytes = channel * shape.NumChannels;
     rows = std::max<std::size_t>(shape.Height, 1);
     slices = std::max<std::size_t>(shape.Depth, 1);

@@ -41,10 +41,18 @@ void capture_operation(Stream& stream, std::shared_ptr<Operation> operation) {
     append(stream, std::move(operation));
 }
 
+void invalidate_capture(Stream& stream) {
+    if (stream.capture) stream.capture->invalid = true;
+}
+
 void refuse_in_capture(Stream& stream) {
     if (!stream.capture) return;
-    stream.capture->invalid = true;
+    invalidate_capture(stream);
     fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+}
+void refuse_while_capturing(Stream& stream) {
+    std::lock_guard order(stream.context().order);
+    refuse_in_capture(stream);
 }
 
 void refuse_legacy_while_capturing(const std::vector<std::shared_ptr<Stream>>& streams) {
@@ -160,7 +168,10 @@ void end(CUstream handle, CUgraph* made) {
     std::lock_guard order(stream->context().order);
     const auto capture = stream->capture;
     require(capture != nullptr, CUDA_ERROR_ILLEGAL_STATE);
-    require(capture->origin == stream.get(), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    if (capture->origin != stream.get()) {
+        capture->invalid = true;
+        fail(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    }
     require(capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || capture->thread == std::this_thread::get_id(),
             CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
     const bool whole = joined(*capture);

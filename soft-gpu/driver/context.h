@@ -112,6 +112,8 @@ std::shared_ptr<Stream> stream_of_sync_call();  // for cuMemcpy and other synchr
 void capture_operation(Stream& stream, std::shared_ptr<Operation> operation);
 // A synchronous call on a capturing stream ends the capture: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED.
 void refuse_in_capture(Stream& stream);
+void refuse_while_capturing(Stream& stream);  // takes the order
+void invalidate_capture(Stream& stream);      // if it captures; needs the context's order
 // The legacy stream waits for all blocking ones, and a capturing stream must not be waited for.
 void refuse_legacy_while_capturing(const std::vector<std::shared_ptr<Stream>>& streams);
 

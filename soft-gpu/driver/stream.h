@@ -121,6 +121,10 @@ class Event {
         std::lock_guard lock(mutex);
         return record;
     }
+    bool is_captured() {
+        std::lock_guard lock(mutex);
+        return capture != nullptr;
+    }
 };
 
 }  // namespace barcuda::soft::driver

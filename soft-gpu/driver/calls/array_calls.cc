@@ -68,7 +68,8 @@ CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* memoryRequ
     return api([&] {
         require(memoryRequirements);
         require_device(device);
-        *memoryRequirements = {Heap::rounded(Driver::get().arrays.find(array)->bytes), Heap::granule, {}};
+        Driver::get().arrays.find(array);
+        fail(CUDA_ERROR_INVALID_VALUE);  // documented for arrays whose memory is not mapped later: all are such
     });
 }
 
@@ -115,9 +116,8 @@ CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* m
     return api([&] {
         require(memoryRequirements);
         require_device(device);
-        std::size_t bytes = 0;
-        for (const auto& level : Driver::get().mipmaps.find(mipmap)->levels) bytes += Heap::rounded(level->bytes);
-        *memoryRequirements = {bytes, Heap::granule, {}};
+        Driver::get().mipmaps.find(mipmap);
+        fail(CUDA_ERROR_INVALID_VALUE);
     });
 }
 

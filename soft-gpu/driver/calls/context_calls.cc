@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // context_calls.cc: cuCtx* and cuDevicePrimaryCtx*.
 #include <algorithm>
+#include <bit>
 
 #include "soft-gpu/driver/context.h"
 #include "soft-gpu/driver/driver.h"
@@ -16,7 +17,10 @@ std::mutex& contexts_mutex() {
     return *mutex;
 }
 
-void require_flags(unsigned flags) { require((flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) == 0); }
+// How threads wait is said by one flag at most.
+void require_flags(unsigned flags) {
+    require((flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) == 0 && std::popcount(flags & CU_CTX_SCHED_MASK) <= 1);
+}
 
 // The calling thread's context, without a check for a fault: for calls that work on a broken one.
 std::shared_ptr<Context> top() {
@@ -34,6 +38,9 @@ void create(CUcontext* made, unsigned flags, CUdevice device) {
     require(made);
     require_device(device);
     require_flags(flags);
+    // Core dumps that the user asks for are core dumps: so an H100 with 580.159 tells the flags.
+    if (flags & CU_CTX_USER_COREDUMP_ENABLE)
+        flags = (flags & ~unsigned{CU_CTX_USER_COREDUMP_ENABLE}) | CU_CTX_COREDUMP_ENABLE;
     const auto context = std::make_shared<Context>(device, flags, false);
     *made = Driver::get().contexts.add(context);
     context_stack().push_back(context);
@@ -254,7 +261,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
             case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT: context->other_limits[limit] = value; return;
             case CU_LIMIT_SHMEM_SIZE:
             case CU_LIMIT_CIG_ENABLED: fail(CUDA_ERROR_NOT_PERMITTED);  // set when a context is made
-            default: fail(limit < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_UNSUPPORTED_LIMIT);
+            default: fail(limit < 0 || limit >= CU_LIMIT_MAX ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_UNSUPPORTED_LIMIT);
         }
     });
 }
@@ -277,7 +284,7 @@ CUresult cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
             case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT: *pvalue = other(2048); return;
             case CU_LIMIT_SHMEM_SIZE:
             case CU_LIMIT_CIG_ENABLED: *pvalue = 0; return;
-            default: fail(limit < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_UNSUPPORTED_LIMIT);
+            default: fail(limit < 0 || limit >= CU_LIMIT_MAX ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_UNSUPPORTED_LIMIT);
         }
     });
 }
@@ -317,11 +324,21 @@ CUresult cuCtxResetPersistingL2Cache() {
 }
 
 // All devices can access all memory: what is opened here was never closed. But programs get the results of hardware.
+// A context has all multiprocessors.
+CUresult cuCtxGetExecAffinity(CUexecAffinityParam* pExecAffinity, CUexecAffinityType type) {
+    return api([&] {
+        require(pExecAffinity);
+        require(type == CU_EXEC_AFFINITY_TYPE_SM_COUNT, CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+        pExecAffinity->type = type;
+        pExecAffinity->param.smCount.val = static_cast<unsigned>(Driver::get().settings.cores);
+    });
+}
+
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
     return api([&] {
         require(Flags == 0);
+        require(peerContext, CUDA_ERROR_INVALID_CONTEXT);
         const auto peer = Driver::get().contexts.find(peerContext), context = current_context();
-        require(peer != context, CUDA_ERROR_INVALID_CONTEXT);
         require(peer->device != context->device, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
         std::lock_guard lock(context->limits_mutex);
         require(context->peers.insert(peerContext).second, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);

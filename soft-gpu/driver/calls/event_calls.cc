@@ -131,6 +131,7 @@ CUresult cuEventElapsedTime_v2(float* pMilliseconds, CUevent hStart, CUevent hEn
         require(pMilliseconds);
         const auto start = Driver::get().events.find(hStart), end = Driver::get().events.find(hEnd);
         require(!((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING), CUDA_ERROR_INVALID_HANDLE);
+        require(!start->is_captured() && !end->is_captured(), CUDA_ERROR_CAPTURED_EVENT);
         const auto first = start->last(), second = end->last();
         require(first && second, CUDA_ERROR_INVALID_HANDLE);
         start->context->check();

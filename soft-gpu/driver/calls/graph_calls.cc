@@ -308,7 +308,7 @@ CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t* flags) {
 CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
     return api([&] {
         Driver::get().execs.find(hGraphExec);
-        stream_of(hStream);  // there is no device to upload to
+        refuse_while_capturing(*stream_of(hStream));  // there is no device to upload to
     });
 }
 
@@ -316,20 +316,7 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
     return api([&] {
         const auto exec = Driver::get().execs.find(hGraphExec);
         const auto stream = stream_of(hStream);
-        bool capturing;
-        {
-            std::lock_guard order(stream->context().order);
-            capturing = stream->capture != nullptr;
-        }
-        if (capturing) {
-            std::shared_ptr<ChildGraph> child;
-            {
-                std::lock_guard lock(graphs_mutex());
-                child = std::make_shared<ChildGraph>(exec->graph->clone());
-            }
-            stream->context().post(*stream, std::move(child));
-            return;
-        }
+        refuse_while_capturing(*stream);
         std::vector<std::shared_ptr<EventRecord>> records;
         auto run = std::make_shared<GraphRun>();
         run->exec = exec->number;

@@ -13,8 +13,14 @@ CUresult launch(CUfunction function, const CUlaunchConfig& config, bool cooperat
     return api(
         [&] {
             const auto stream = stream_of(config.hStream);
-            stream->context().post(
-                *stream, make_launch(function_in(stream->context(), function), config, cooperative, parameters, extra));
+            try {
+                stream->context().post(*stream, make_launch(function_in(stream->context(), function), config,
+                                                            cooperative, parameters, extra));
+            } catch (const Error&) {
+                std::lock_guard order(stream->context().order);
+                invalidate_capture(*stream);  // a launch that is refused ends it, too
+                throw;
+            }
         },
         name);
 }

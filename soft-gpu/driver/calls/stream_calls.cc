@@ -25,8 +25,7 @@ void create(CUstream* made, unsigned flags, int priority) {
 // so; all other questions of that kind are harmless).
 std::shared_ptr<Stream> askable(CUstream handle) {
     auto stream = stream_of(handle);
-    std::lock_guard lock(stream->context().order);
-    refuse_in_capture(*stream);
+    refuse_while_capturing(*stream);
     return stream;
 }
 
@@ -83,10 +82,7 @@ CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* 
     return api([&] {
         require(callback && flags == 0);
         const auto stream = stream_of(hStream);
-        {
-            std::lock_guard lock(stream->context().order);
-            refuse_in_capture(*stream);
-        }
+        refuse_while_capturing(*stream);
         // Unlike a host function it is called after an error, too, and gets the error.
         const auto call = [=](Context& context) {
             in_host_function = true;
@@ -171,7 +167,9 @@ CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstr
         require(value);
         stream_of(hStream);
         // Hints how to wait and what to keep in a cache; a CPU decides by itself.
-        require(attr == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY || attr == CU_LAUNCH_ATTRIBUTE_PRIORITY ||
+        const auto policy = value->syncPolicy;
+        const bool waits = policy >= CU_SYNC_POLICY_AUTO && policy <= CU_SYNC_POLICY_BLOCKING_SYNC;
+        require((attr == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY && waits) || attr == CU_LAUNCH_ATTRIBUTE_PRIORITY ||
                 attr == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW || attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN ||
                 attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP);
     });

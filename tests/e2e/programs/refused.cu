@@ -42,7 +42,10 @@ int main() {
           [&] { return p_cuMulticastGetGranularity(&bytes, &prop, CU_MULTICAST_GRANULARITY_MINIMUM); });
     twice("cuCheckpointProcessLock", [] { return p_cuCheckpointProcessLock(1, nullptr); });
     twice("cudaDeviceGetNvSciSyncAttributes", [&] { return cudaDeviceGetNvSciSyncAttributes(luid, 0, 0); });
-    twice("cudaImportExternalMemory", [] { return cudaImportExternalMemory(nullptr, nullptr); });
+    cudaExternalMemory_t memory;
+    cudaExternalMemoryHandleDesc desc = {};
+    desc.type = cudaExternalMemoryHandleTypeOpaqueWin32;
+    twice("cudaImportExternalMemory", [&] { return cudaImportExternalMemory(&memory, &desc); });
     REQUIRE(heard == 10);
     // What is refused is not offered either.
     for (const cudaDeviceAttr a : {cudaDevAttrTimelineSemaphoreInteropSupported, cudaDevAttrSparseCudaArraySupported}) {

@@ -204,11 +204,43 @@ TEST_F(SoftGraph, AStreamThatWasNotJoinedSpoilsTheCapture) {
     OK(cuEventRecord(fork, stream));
     OK(cuStreamWaitEvent(other, fork, 0));
     OK(cuMemsetD32Async(at, 1, 1, other));
-    SAYS(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, cuStreamEndCapture(other, &graph));
     SAYS(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, cuStreamEndCapture(stream, &graph));
     EXPECT_EQ(nullptr, graph);
     OK(cuStreamSynchronize(other));  // no longer capturing
     OK(cuEventDestroy(fork));
+}
+
+TEST_F(SoftGraph, WhatNoGraphCanHaveSpoilsTheCapture) {
+    CUgraph graph, empty;
+    CUgraphExec exec;
+    CUevent fork, timed;
+    float milliseconds;
+    OK(cuGraphCreate(&empty, 0));
+    OK(cuGraphInstantiate(&exec, empty, 0));
+    OK(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventCreate(&timed, 0));
+    const auto spoils = [&](CUresult code, auto act) {
+        OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+        SAYS(code, act());
+        SAYS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(stream, &graph));
+    };
+    spoils(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, [&] { return cuGraphLaunch(exec, stream); });
+    spoils(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, [&] { return cuGraphUpload(exec, stream); });
+    spoils(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, [&] {
+        CUresult joined = cuEventRecord(fork, stream);
+        if (joined == CUDA_SUCCESS) joined = cuStreamWaitEvent(other, fork, 0);
+        return joined ? joined : cuStreamEndCapture(other, &graph);
+    });
+    // The time of an event of a capture is refused, and does it no harm.
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    OK(cuEventRecord(timed, stream));
+    SAYS(CUDA_ERROR_CAPTURED_EVENT, cuEventElapsedTime(&milliseconds, timed, timed));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphDestroy(graph));
+    OK(cuGraphExecDestroy(exec));
+    OK(cuGraphDestroy(empty));
+    OK(cuEventDestroy(fork));
+    OK(cuEventDestroy(timed));
 }
 
 TEST_F(SoftGraph, WaitingForACapturingStreamSpoilsTheCapture) {
