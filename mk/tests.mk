@@ -66,9 +66,9 @@ $(B)/vm-tests/%: $(B)/tests/vm/%.o $(B)/shm-device.a $(B)/base.a
 	@$(CXX) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(link) -lgtest -lgtest_main
 
 # Bridges of builds with other links, for tests/e2e/lives/test_upgrade.py: this build's objects, except for its numbers.
-other_bridges := $(B)/e2e/bridge-link4 $(B)/e2e/bridge-link5
-$(B)/e2e/bridge-link4: numbers := -DBARCUDA_LINK=4 -DBARCUDA_OLDEST_LINK=3
+other_bridges := $(B)/e2e/bridge-link5 $(B)/e2e/bridge-link6
 $(B)/e2e/bridge-link5: numbers := -DBARCUDA_LINK=5 -DBARCUDA_OLDEST_LINK=4
+$(B)/e2e/bridge-link6: numbers := -DBARCUDA_LINK=6 -DBARCUDA_OLDEST_LINK=5
 $(other_bridges): host-bridge/bridge/numbers.cc $(bin)/barcuda-bridge
 	$(call making,LINK)
 	@$(CXX) $(compile) $(numbers) -c -o $@.o $<

@@ -159,8 +159,8 @@ inline Counts read_counts(Counts& from) {
 // What the bridge orders its worker to do with its client, at any time, and how far the worker is. If the worker may
 // sleep, the bridge rings the client's bell (Bell::relay). New fields are added at the end, and `link` grows with them.
 struct Orders {
-    static constexpr std::uint32_t link_of_this_build = 3;
-    static constexpr std::uint32_t oldest_link = 2;  // of workers to which this build's bridge can speak
+    static constexpr std::uint32_t link_of_this_build = 4;
+    static constexpr std::uint32_t oldest_link = 3;  // of workers to which this build's bridge can speak
     // ---- the bridge's
     std::uint32_t link = link_of_this_build;
     std::uint32_t wanted = 0;  // Paused: running, held or away

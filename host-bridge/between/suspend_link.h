@@ -13,7 +13,7 @@ namespace barcuda {
 
 // Each step of a command. The bridge ends a suspend of which it hears nothing for a while, and lets all clients run.
 struct SuspendRequest {
-    static constexpr std::uint32_t form = 1;
+    static constexpr std::uint32_t form = 2;
     std::uint32_t version = form;
     enum What : std::uint32_t {
         look,
@@ -22,11 +22,12 @@ struct SuspendRequest {
         // yet: the worker of a client that has ended is ending, and the command asks again.
         freeze,
         check,   // whether one client can be carried; the answer comes in its row
-        carry,   // one client; the answer has pipes with its births, its code and its memory
+        carry,   // one client; the answer has pipes with its births and its code, and a conveyor with its memory
         finish,  // the set is whole: the workers and the bridge end, and no client is told
-        cancel   // all is as before
+        cancel,  // all is as before
+        ahead  // one client, which runs, and while no suspend is under way: the answer has a conveyor (between/carry.h)
     } what = look;
-    std::uint32_t channel = 0;  // of `check` and `carry`
+    std::uint32_t channel = 0;  // of `check`, `carry` and `ahead`
     std::uint32_t spare = 0;
 };
 

@@ -12,7 +12,10 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/log.h"
 #include "base/os/thread.h"
+#include "host-bridge/between/conveyor.h"
+#include "host-bridge/suspended/conveyed.h"
 #include "host-bridge/suspended/frames.h"
 #include "shm-device/queue/sync.h"
 
@@ -23,21 +26,22 @@ using carrying::Hand;
 using carrying::Wanted;
 using carrying::Which;
 
-Failure hand(const Client& client, Which part, int file) {
+Failure hand(const Client& client, Which part, int file, bool ahead = false) {
     Hand message;
     message.part = part;
+    message.ahead = ahead ? 1 : 0;
     if (send_message(client.worker->link(), &message, sizeof message, file)) return {};
     const std::string why = strerror(errno);
     if (part == Which::none) return "its worker does not take an order: " + why;
     return fmt::format("its worker does not take the descriptor of its {}: {}", carrying::name_of(part), why);
 }
 
-// All bytes of a part, into a pipe. (Its reader may go; and the worker notices what is missing.)
-void feed(const FrameReader& from, const File& to) {
-    static_cast<void>(each_frame(from, [&](std::span<const std::byte> bytes) -> Failure {
-        const int error = write_all(to.fd(), bytes);
-        return error == 0 ? Failure() : Failure(strerror(error));
-    }));
+// Each frame of a part. (Its taker may go; and the worker notices what is missing.)
+void feed(const FrameReader& from, File socket, const File& room) {
+    Conveyor to;
+    Failure failure = to.open(std::move(socket), room);
+    if (!failure) failure = feed_conveyor(from, to);
+    if (failure) log::error("the memory of a client: {}", failure.text());
 }
 
 // A pipe that takes a mebibyte at a time, where the kernel lets it.
@@ -64,10 +68,17 @@ std::uint32_t Carrier::tell(Client& client, Wanted wanted) {
 Failure Carrier::order(Client& client, bool check, std::vector<File>& ends) {
     if (observe(client.worker->sheet().orders.link) < Orders::link_of_this_build)
         return "its worker is of an earlier build, which carries no clients: end the program, or let it end";
-    // All pipes first: descriptors that no order follows would stay in the worker's link.
+    // All first: descriptors that no order follows would stay in the worker's link.
     std::vector<File> write_ends;
-    for (unsigned part = 0; part < carrying::parts && !check; ++part) {
-        if (!make_pipe(ends.emplace_back(), write_ends.emplace_back())) return strerror(errno);
+    if (!check) {
+        for (int plain = 0; plain < 2; ++plain)  // births, and code
+            if (!make_pipe(ends.emplace_back(), write_ends.emplace_back())) return strerror(errno);
+        Conveyor::Ends memory;
+        if (Failure failure = Conveyor::make(Conveyor::usual_slots(), memory)) return failure;
+        ends.push_back(std::move(memory.taker));
+        ends.emplace_back(fcntl(memory.room.fd(), F_DUPFD_CLOEXEC, 0));
+        write_ends.push_back(std::move(memory.filler));
+        write_ends.push_back(std::move(memory.room));
     }
     for (std::size_t part = 0; part < write_ends.size(); ++part)
         if (Failure failure = hand(client, static_cast<Which>(part), write_ends[part].fd())) return failure;
@@ -75,6 +86,19 @@ Failure Carrier::order(Client& client, bool check, std::vector<File>& ends) {
     if (check)
         if (Failure failure = hand(client, Which::none, -1)) return failure;
     tell(client, check ? Wanted::check : Wanted::write);
+    return {};
+}
+
+Failure Carrier::order_ahead(Client& client, std::vector<File>& ends) {
+    if (observe(client.worker->sheet().orders.link) < Orders::link_of_this_build)
+        return "its worker is of an earlier build, which carries no clients: end the program, or let it end";
+    Conveyor::Ends memory;
+    if (Failure failure = Conveyor::make(Conveyor::usual_slots(), memory)) return failure;
+    if (Failure failure = hand(client, Which::memory, memory.filler.fd(), true)) return failure;
+    if (Failure failure = hand(client, Which::room, memory.room.fd(), true)) return failure;
+    tell(client, Wanted::ahead);
+    ends.push_back(std::move(memory.taker));
+    ends.push_back(std::move(memory.room));
     return {};
 }
 
@@ -97,19 +121,28 @@ void Carrier::announce(Client& client) { tell(client, Wanted::read); }
 
 Failure Carrier::give(Client& client, const SetReader& set) {
     const std::uint32_t slot = client.slot();
-    const std::pair<Which, std::string> plain[] = {{Which::births, births_of(slot)}, {Which::code, code_of(slot)}};
-    for (const auto& [part, name] : plain) {
-        const File& file = set.part(name);
-        if (lseek(file.fd(), 0, SEEK_SET) != 0) return fmt::format("{}: {}", name, strerror(errno));
-        if (Failure failure = hand(client, part, file.fd())) return failure;
-    }
-    FrameReader frames;
+    const File& births = set.part(births_of(slot));
+    if (lseek(births.fd(), 0, SEEK_SET) != 0) return fmt::format("{}: {}", births_of(slot), strerror(errno));
+    if (Failure failure = hand(client, Which::births, births.fd())) return failure;
+    FrameReader frames, code;
+    if (Failure failure = code.open(set.part(code_of(slot)).fd())) return failure;
     if (Failure failure = frames.open(set.part(memory_of(slot)).fd())) return failure;
     File read_end, write_end;
     if (!make_pipe(read_end, write_end)) return strerror(errno);
-    if (Failure failure = hand(client, Which::memory, read_end.fd())) return failure;
-    const os::SignalsBlocked blocked;  // SIGPIPE, too: then write() says it
-    feeders_.emplace_back([from = std::move(frames), to = std::move(write_end)] { feed(from, to); });
+    if (Failure failure = hand(client, Which::code, read_end.fd())) return failure;
+    Conveyor::Ends ends;
+    if (Failure failure = Conveyor::make(Conveyor::usual_slots(), ends)) return failure;
+    if (Failure failure = hand(client, Which::memory, ends.taker.fd())) return failure;
+    if (Failure failure = hand(client, Which::room, ends.room.fd())) return failure;
+    const os::SignalsBlocked blocked;  // SIGPIPE, too: then a word is not said
+    feeders_.emplace_back([from = std::move(code), to = std::move(write_end)] {
+        (void)each_frame(from, [&](std::span<const std::byte> bytes) -> Failure {
+            const int error = write_all(to.fd(), bytes);
+            return error == 0 ? Failure() : Failure(strerror(error));
+        });
+    });
+    feeders_.emplace_back([from = std::move(frames), to = std::move(ends.filler),
+                           room = std::move(ends.room)]() mutable { feed(from, std::move(to), room); });
     return {};
 }
 

@@ -22,8 +22,10 @@ class Carrier {
 
     // ---- out
     // `check`: whether the client can be carried. Otherwise its worker writes, too: `ends` gets the reading ends of
-    // births, code and memory, in this order.
+    // births, code and memory, in this order, and the room of the last one (between/conveyor.h).
     Failure order(Client& client, bool check, std::vector<File>& ends);
+    // A client that runs passes its code and memory on: `ends` gets the taker's end of a conveyor, and its room.
+    Failure order_ahead(Client& client, std::vector<File>& ends);
     void look(const Client& client, SuspendRow& row) const;
     // An order that the worker has not seen yet is none.
     void withdraw(Client& client);

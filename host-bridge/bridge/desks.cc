@@ -113,7 +113,8 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
       suspends(clients, pauses, ground.kept,
                {[this](Client& client, bool check, auto& ends) { return carrier.order(client, check, ends); },
                 [this](const Client& client, SuspendRow& row) { carrier.look(client, row); },
-                [this](Client& client) { carrier.withdraw(client); }},
+                [this](Client& client) { carrier.withdraw(client); },
+                [this](Client& client, auto& ends) { return carrier.order_ahead(client, ends); }},
                what_it_gives(ground), [this](Client& client) { hear_requests(client); }),
       loop_(loop) {}
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -38,6 +39,10 @@ void say_that_memory_is_gone(int) {
         "end; remove the file and start the bridge again\n";
     if (write(STDERR_FILENO, text.data(), text.size()) < 0) _exit(2);
     _exit(1);
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begun) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
 }
 
 // A wrapper is words for a shell. Checks whether there is a program with the name of the first word.
@@ -108,8 +113,13 @@ Failure Startup::find_devices() {
     if (devices.error.empty() && ground_.set)
         if (Failure e = refuse(ground_.set->description(), devices))
             return fmt::format("{}: {}", options_.wake, e.text());
-    if (devices.error.empty() && ground_.set) return ground_.set->verify();
-    return devices.error;
+    if (!devices.error.empty() || !ground_.set) return devices.error;
+    const auto begun = std::chrono::steady_clock::now();
+    if (Failure e = ground_.set->verify()) return e;
+    std::uint64_t bytes = 0;
+    for (const Description::Part& part : ground_.set->description().parts) bytes += part.bytes;
+    log::info("{}: {} MiB verified in {:.2f} s", options_.wake, bytes >> 20, seconds_since(begun));
+    return {};
 }
 
 // Whether this bridge can be that one is said at once; its bytes are read when the GPUs are known, too, and before
@@ -239,12 +249,14 @@ Failure Startup::wake_region(const Format& format) {
     as_there.size = 0;
     const Predecessor before{-1, its.layout, its.packets, shape,
                              [clients](std::uint32_t slot) { return clients[slot].get().state != KeptClient::none; }};
+    const auto begun = std::chrono::steady_clock::now();
     const Asleep asleep{its.boot == this_boot(), its.device, its.inode, its.epoch, [&](int file) {
                             const Failure e = unpack_file(bytes, file);
                             return e ? error(Error::system, EIO, "%s: %s", options_.region.c_str(), e.text().c_str())
                                      : Error();
                         }};
     if (Error e = ground_.region.wake(options_.region.c_str(), as_there, before, asleep)) return e.text;
+    log::info("{}: written in {:.2f} s", options_.region, seconds_since(begun));
     if (Failure e = options_.access.give(ground_.region.fd(), options_.region)) return e;
     ground_.adopted = true;
     return {};

@@ -27,6 +27,7 @@ const char* name_of(SuspendRequest::What what) {
         case SuspendRequest::freeze: return "freeze";
         case SuspendRequest::check: return "check";
         case SuspendRequest::carry: return "carry";
+        case SuspendRequest::ahead: return "ahead";
         case SuspendRequest::finish: return "finish";
         case SuspendRequest::cancel: return "cancel";
     }
@@ -101,6 +102,13 @@ Failure SuspendDesk::order(std::uint32_t channel, bool check, std::vector<File>&
     return {};
 }
 
+Failure SuspendDesk::order_ahead(std::uint32_t channel, std::vector<File>& files) {
+    if (suspending_.under_way()) return "a suspend is under way";
+    Client* const client = channel < clients_.size() ? clients_[channel] : nullptr;
+    if (!client || !client->is_served()) return fmt::format("channel {} has no client with a worker", channel);
+    return workers_.ahead(*client, files);
+}
+
 Failure SuspendDesk::finish() {
     if (!suspending_.frozen()) return suspending_.finish();  // says why
     for (const std::uint32_t slot : frozen_) {
@@ -155,6 +163,7 @@ std::vector<File> SuspendDesk::serve(const SuspendRequest& request, SuspendReply
         case SuspendRequest::carry:
             failure = order(request.channel, request.what == SuspendRequest::check, files);
             break;
+        case SuspendRequest::ahead: failure = order_ahead(request.channel, files); break;
         case SuspendRequest::finish: failure = finish(); break;
         case SuspendRequest::cancel: give_up("the command says so"); break;
         case SuspendRequest::look: break;

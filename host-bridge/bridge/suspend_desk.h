@@ -27,12 +27,14 @@ class SuspendDesk {
     // How a worker is asked, and what it has answered.
     struct Workers {
         // `check`: it answers whether its client can be carried. Otherwise it also writes: `ends` gets the reading ends
-        // of births, code and memory.
+        // of births, code and memory, and a conveyor's room.
         std::function<Failure(Client& client, bool check, std::vector<File>& ends)> order;
         // Fills in state, text and cure.
         std::function<void(const Client& client, SuspendRow& row)> look;
         // Takes back what the worker has not begun.
         std::function<void(Client& client)> withdraw;
+        // Passes what it has on ahead, while its client runs: `ends` gets a conveyor's end and room.
+        std::function<Failure(Client& client, std::vector<File>& ends)> ahead{};
     };
     // What the command gets at `freeze`.
     struct Given {
@@ -74,6 +76,7 @@ class SuspendDesk {
     Failure begin(Clock::time_point now);
     Failure freeze(std::vector<File>& files);
     Failure order(std::uint32_t channel, bool check, std::vector<File>& files);
+    Failure order_ahead(std::uint32_t channel, std::vector<File>& files);
     Failure finish();
     void give_up(const std::string& why);
     SuspendRow row(const Client& client) const;

@@ -36,6 +36,7 @@
 #include "host-bridge/cli/qemu.h"
 #include "host-bridge/cli/suspending.h"
 #include "host-bridge/cli/transport.h"
+#include "host-bridge/suspended/frames.h"
 #include "host-bridge/suspended/sent_set.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/text.h"
@@ -115,6 +116,7 @@ class Move {
         }
         if (!settle(&transport)) return 1;
         const std::chrono::duration<double> still = Clock::now() - begun;
+        fmt::print("{}", text_of(what.steps));
         fmt::print("moved to {}: {} client{}, {} of memory and code, {} sent; the programs stood still for {:.2f} s\n",
                    to_.called, what.clients, what.clients == 1 ? "" : "s", watch::size(what.bytes),
                    watch::size(what.written), still.count());
@@ -149,7 +151,14 @@ class Move {
         const File region(open(order_.region.c_str(), O_RDONLY | O_CLOEXEC));
         struct stat st {};
         if (!region || fstat(region.fd(), &st) != 0) return fmt::format("{}: {}", order_.region, strerror(errno));
-        return sender.send_early(region.fd(), static_cast<std::uint64_t>(st.st_size));
+        // What changes during the first round is less in the second one, which takes less time.
+        for (int round = 0; round < 2; ++round) {
+            Failure e = sender.send_early(
+                [&](FrameWriter& to) { return pack_file(region.fd(), static_cast<std::uint64_t>(st.st_size), to); });
+            if (!e) e = send_ahead(order_, [&](const auto& fill) { return sender.send_early(fill); });
+            if (e) return e;
+        }
+        return {};
     }
 
     Failure offer(Transport& transport) const {

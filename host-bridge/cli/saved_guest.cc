@@ -10,8 +10,8 @@
 #include <span>
 #include <thread>
 #include <utility>
-#include <vector>
 
+#include "base/bytes.h"
 #include "host-bridge/suspended/description.h"
 #include "host-bridge/suspended/frames.h"
 
@@ -29,16 +29,12 @@ Failure load_guest(const File& part, Qemu& qemu) {
     }
     Failure broken;
     std::jthread writes([&frames, &broken, to = std::move(to)] {
-        std::vector<std::byte> bytes(frame_bytes);
-        for (std::size_t frame = 0; frame < frames.count(); ++frame) {
-            const auto piece = std::span(bytes).first(frames.size(frame));
-            if ((broken = frames.read(frame, piece))) return;
-            for (std::size_t done = 0; done < piece.size();) {
-                const ssize_t n = write(to.fd(), piece.data() + done, piece.size() - done);
-                if (n <= 0) return;  // QEMU has stopped reading, and says why itself
-                done += static_cast<std::size_t>(n);
-            }
-        }
+        bool stopped = false;  // QEMU has stopped reading, and says why itself
+        broken = each_frame(frames, [&](std::span<const std::byte> piece) -> Failure {
+            stopped = write_all(to.fd(), piece) != 0;
+            return stopped ? Failure("QEMU reads no more") : Failure();
+        });
+        if (stopped) broken = Failure();
     });
     const Failure e = qemu.loaded();
     writes.join();

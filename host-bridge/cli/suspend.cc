@@ -15,6 +15,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
@@ -22,6 +23,8 @@
 
 #include "base/cli/options.h"
 #include "base/os/thread.h"
+#include "host-bridge/between/carry.h"
+#include "host-bridge/between/conveyor.h"
 #include "host-bridge/between/suspend_link.h"
 #include "host-bridge/cli/ask.h"
 #include "host-bridge/cli/commands.h"
@@ -30,6 +33,7 @@
 #include "host-bridge/cli/qemu.h"
 #include "host-bridge/cli/suspending.h"
 #include "host-bridge/cli/vm_parts.h"
+#include "host-bridge/suspended/conveyed.h"
 #include "host-bridge/suspended/frames.h"
 #include "host-bridge/suspended/set.h"
 #include "host-bridge/watch/bridges.h"
@@ -68,6 +72,13 @@ Failure drain(const File& from, std::uint64_t most, const Sink& to) {
         if (bytes > most) return "its worker writes more than a client can have";
         if (Failure failure = to(std::span(buffer).first(static_cast<std::size_t>(n)))) return failure;
     }
+}
+
+Failure tell_bridge(const std::string& door, const std::string& region, const SuspendRequest& request,
+                    SuspendReply& reply, std::vector<File>& files) {
+    File to;
+    if (Failure e = door.empty() ? connect_to_region(region, to) : connect_to_door(door, to)) return e;
+    return ask(to, request, reply, files);
 }
 
 class Suspension {
@@ -124,25 +135,27 @@ class Suspension {
     }
 
     Failure tell(const SuspendRequest& request, SuspendReply& reply, std::vector<File>* files = nullptr) const {
-        File to;
         std::vector<File> none;
-        if (Failure e = door_.empty() ? connect_to_region(command_.region, to) : connect_to_door(door_, to)) return e;
-        return ask(to, request, reply, files ? *files : none);
+        return tell_bridge(door_, command_.region, request, reply, files ? *files : none);
     }
 
     Failure suspend() {
         SuspendReply& reply = *reply_;
         const Heartbeat heartbeat(*this);
+        Lap lap;
         if (!hold_all(name_, command_.region, command_.vm, command_.within)) return said;
         if (guest_ && !command_.check)
             if (Failure e = guest_->stop()) return e;
         std::vector<File> files;
         if (Failure e = freeze(files)) return e;
+        step("held", lap.seconds());
         clients_.assign(reply.rows, reply.rows + reply.count);
         for (const SuspendRow& row : clients_)
             if (Failure e = check(row.channel)) return e;
+        step("looked at", lap.seconds());
         if (command_.check || hindered_) return report();
         if (Failure e = write(files)) return e;
+        lap = {};
         if (Failure e = interrupted()) {
             set_.take_back();
             return e;
@@ -154,6 +167,7 @@ class Suspension {
         }
         held_ = true;
         while (!tell({}, reply) && reply.step == SuspendStep::ended) poll(nullptr, 0, between_looks);
+        step("ended", lap.seconds());
         what_.clients = clients_.size();
         return {};
     }
@@ -253,19 +267,17 @@ class Suspension {
         const ssize_t n = pread(files[0].fd(), text.data(), text.size(), 0);
         text.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
         if (Failure e = parse(text, description, true)) return "its bridge's description: " + e.text();
-        for (const SuspendRow& row : clients_) {
-            description.clients.push_back(row.channel);
-            if (Failure e = carry(row.channel))
-                return fmt::format("the client of channel {} (pid {}): {}", row.channel, row.pid, e.text());
+        for (const SuspendRow& row : clients_) description.clients.push_back(row.channel);
+        // The region beside what the clients have on their GPUs: the crew's threads take what comes first.
+        Failure region;
+        {
+            const os::SignalsBlocked blocked;
+            const std::jthread beside([&, size = description.size] { region = write_region(files, size); });
+            for (const SuspendRow& row : clients_)
+                if (Failure e = carry(row.channel))
+                    return fmt::format("the client of channel {} (pid {}): {}", row.channel, row.pid, e.text());
         }
-        if (Failure e =
-                frames("region.zst", [&](FrameWriter& to) { return pack_file(files[1].fd(), description.size, to); }))
-            return e;
-        struct stat st {};
-        if (fstat(files[2].fd(), &st) != 0) return strerror(errno);
-        const auto books = static_cast<std::uint64_t>(st.st_size);
-        if (Failure e = frames("books.zst", [&](FrameWriter& to) { return pack_file(files[2].fd(), books, to); }))
-            return e;
+        if (region) return region;
         if (guest_) {
             description.vm = guest_->state();
             if (Failure e = frames(part_of_vm, [this](FrameWriter& to) { return save_vm(to); })) return e;
@@ -273,7 +285,38 @@ class Suspension {
         description.domain = command_.domain;
         if (!command_.domain.empty())
             if (Failure e = describe_domain()) return e;
-        return set_.commit(description);
+        Lap lap;
+        Failure failure = set_.commit(description);
+        step("committed", lap.seconds());
+        return failure;
+    }
+
+    Failure write_region(const std::vector<File>& files, std::uint64_t size) {
+        if (Failure e = frames("region.zst", [&](FrameWriter& to) { return pack_file(files[1].fd(), size, to); }))
+            return e;
+        struct stat st {};
+        if (fstat(files[2].fd(), &st) != 0) return strerror(errno);
+        const auto books = static_cast<std::uint64_t>(st.st_size);
+        return frames("books.zst", [&](FrameWriter& to) { return pack_file(files[2].fd(), books, to); });
+    }
+
+    struct Lap {
+        Clock::time_point begun = Clock::now();
+        double seconds() {
+            const std::chrono::duration<double> took = Clock::now() - begun;
+            begun = Clock::now();
+            return took.count();
+        }
+    };
+    // Any thread may say what it has done.
+    void step(const std::string& name, double seconds, std::uint64_t bytes = 0, const FrameTimes& busy = {}) {
+        const std::lock_guard lock(mutex_);
+        what_.steps.push_back({name, seconds, bytes, busy});
+    }
+    void count(std::uint64_t bytes, std::uint64_t written) {
+        const std::lock_guard lock(mutex_);
+        what_.bytes += bytes;
+        what_.written += written;
     }
 
     Failure describe_domain() {
@@ -298,12 +341,15 @@ class Suspension {
     Failure frames(const std::string& name, const std::function<Failure(FrameWriter&)>& fill) {
         SetPlace::Sink sink;
         if (Failure e = set_.make(name, sink)) return e;
-        FrameWriter to(std::move(sink), set_.known(name));
+        Lap lap;
+        FrameWriter to(std::move(sink), set_.known(name), set_.sink_at(name), crew_);
         if (Failure e = fill(to)) return fmt::format("{}: {}", name, e.text());
         if (Failure e = to.finish()) return fmt::format("{}: {}", name, e.text());
-        what_.bytes += to.bytes();
-        what_.written += to.written();
-        return set_.finish(name, to.written(), to.digest());
+        count(to.bytes(), to.written());
+        step(name, lap.seconds(), to.bytes(), to.times());
+        Failure failure = set_.finish(name, to.written(), to.digest());
+        step(name + " synced", lap.seconds());
+        return failure;
     }
 
     // A part that is written as it comes.
@@ -328,31 +374,34 @@ class Suspension {
     Failure carry(std::uint32_t channel) {
         std::vector<File> files;
         if (Failure e = tell({.what = SuspendRequest::carry, .channel = channel}, *reply_, &files)) return e;
-        if (files.size() != 3) return "its bridge is of another version";
-        Plain plain[] = {{births_of(channel), most_births}, {code_of(channel), most_code}};
-        for (Plain& part : plain)
-            if (Failure e = set_.make(part.name, part.sink)) return e;
+        if (files.size() != carrying::parts) return "its bridge is of another version";
+        Conveyor conveyor;
+        if (Failure e = conveyor.open(std::move(files[2]), files[3])) return e;
+        Plain births{births_of(channel), most_births};
+        if (Failure e = set_.make(births.name, births.sink)) return e;
+        Failure code;
         std::vector<std::jthread> readers;
         {
             const os::SignalsBlocked blocked;
-            for (std::size_t i = 0; i < std::size(plain); ++i)
-                readers.emplace_back([&part = plain[i], from = std::move(files[i])] { part.take(from); });
+            readers.emplace_back([&births, from = std::move(files[0])] { births.take(from); });
+            readers.emplace_back([&, from = std::move(files[1])] {
+                code = frames(code_of(channel), [&](FrameWriter& to) {
+                    return drain(from, most_code, [&](auto piece) { return to.add(piece); });
+                });
+            });
         }
-        Failure failure = frames(memory_of(channel), [&](FrameWriter& to) {
-            return drain(files[2], most_memory, [&](auto piece) { return to.add(piece); });
-        });
-        files.clear();  // a worker that still writes ends that
+        Failure failure =
+            frames(memory_of(channel), [&](FrameWriter& to) { return pack_conveyor(conveyor, most_memory, to); });
+        conveyor.close();  // a worker that still writes ends that
+        files.clear();
         readers.clear();
-        if (failure) return failure;
-        for (const Plain& part : plain) {
-            if (part.failure) return part.failure;
-            what_.bytes += part.bytes;
-            what_.written += part.bytes;
-            if (Failure e = set_.finish(part.name, part.bytes, part.digest)) return e;
-        }
         SuspendRow row{};
-        if (Failure e = await(channel, row)) return e;
-        return row.state == SuspendRow::able ? Failure() : Failure(watch::printable(row.text));
+        const Failure silent = await(channel, row);
+        if (!silent && row.state != SuspendRow::able) return watch::printable(row.text);  // it knows best
+        for (const Failure& one : {std::cref(failure), std::cref(births.failure), std::cref(code), std::cref(silent)})
+            if (one) return one.text();
+        count(births.bytes, births.bytes);
+        return set_.finish(births.name, births.bytes, births.digest);
     }
 
     static constexpr const char* said = "(said)";  // by another command that this one uses
@@ -363,12 +412,35 @@ class Suspension {
     Qemu* guest_;  // own_, or the caller's, or none
     const std::unique_ptr<SuspendReply> reply_ = std::make_unique<SuspendReply>();
     SetPlace& set_;
+    const std::shared_ptr<Crew> crew_ = std::make_shared<Crew>();
     std::vector<SuspendRow> clients_;
     bool hindered_ = false, held_ = false;
+    std::mutex mutex_;
     Suspended what_;
 };
 
 }  // namespace
+
+std::string text_of(const std::vector<Suspended::Step>& steps) {
+    std::vector<std::vector<std::string>> rows{
+        {"STEP", ">SECONDS", ">BYTES", ">READ", ">PACKED", ">HASHED", ">WRITTEN"}};
+    const auto busy = [](double seconds) { return fmt::format("{:.2f}", seconds); };
+    for (const Suspended::Step& s : steps) {
+        std::vector<std::string> row{s.name, busy(s.seconds), "", "", "", "", ""};
+        if (s.bytes != 0)
+            row = {s.name,
+                   busy(s.seconds),
+                   watch::size(s.bytes),
+                   busy(s.busy.read),
+                   busy(s.busy.packed),
+                   busy(s.busy.hashed),
+                   busy(s.busy.written)};
+        rows.push_back(std::move(row));
+    }
+    std::string text;
+    for (const std::string& line : watch::columns(rows)) text += line + "\n";
+    return text;
+}
 
 Failure may_leave(const std::string& region) {
     if (!parts::is_of_a_vm(region)) return {};
@@ -413,13 +485,40 @@ int run(SuspendCommand& command) {
         if (const Failure e = set.begin(command.folder)) return complain("suspend", e.text());
     Suspension suspension("suspend", command, door, region, set);
     const int status = suspension.run();
-    if (const Suspended& what = suspension.what(); status == 0 && !command.check)
+    if (const Suspended& what = suspension.what(); status == 0 && !command.check) {
+        fmt::print("{}", text_of(what.steps));
         fmt::print("suspended to {}: {} client{}, {} of memory and code, {} on the disk\n", command.folder,
                    what.clients, what.clients == 1 ? "" : "s", watch::size(what.bytes), watch::size(what.written));
+    }
     return status;
 }
 
 }  // namespace
+
+Failure send_ahead(const SuspendOrder& order,
+                   const std::function<Failure(const std::function<Failure(FrameWriter&)>&)>& send) {
+    const auto reply = std::make_unique<SuspendReply>();
+    std::vector<File> files;
+    if (Failure e = tell_bridge(order.door, order.region, {}, *reply, files)) return e;
+    std::vector<std::uint32_t> channels;
+    for (const SuspendRow& row : std::span(reply->rows, reply->count)) channels.push_back(row.channel);
+    for (const std::uint32_t channel : channels) {
+        files.clear();
+        // One that ends, is paused or has no births goes when all stand still.
+        if (tell_bridge(order.door, order.region, {.what = SuspendRequest::ahead, .channel = channel}, *reply, files) ||
+            files.size() != 2)
+            continue;
+        Conveyor conveyor;
+        if (conveyor.open(std::move(files[0]), files[1])) continue;
+        Failure of_the_worker;
+        const auto fill = [&](FrameWriter& to) -> Failure {
+            of_the_worker = pack_conveyor(conveyor, most_memory, to);
+            return {};
+        };
+        if (Failure e = send(fill)) return e;
+    }
+    return {};
+}
 
 int suspend_to(SetPlace& place, const SuspendOrder& order, Suspended& what) {
     SuspendCommand command;

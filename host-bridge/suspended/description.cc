@@ -42,7 +42,7 @@ Failure check(const Description& d) {
 
 std::string births_of(std::uint32_t channel) { return fmt::format("client-{}/births", channel); }
 std::string memory_of(std::uint32_t channel) { return fmt::format("client-{}/memory.zst", channel); }
-std::string code_of(std::uint32_t channel) { return fmt::format("client-{}/code", channel); }
+std::string code_of(std::uint32_t channel) { return fmt::format("client-{}/code.zst", channel); }
 
 std::string this_boot() {
     std::ifstream file("/proc/sys/kernel/random/boot_id");

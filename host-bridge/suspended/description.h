@@ -12,7 +12,7 @@
 namespace barcuda {
 
 struct Description {
-    static constexpr std::uint32_t right_format = 3;  // grows with every change
+    static constexpr std::uint32_t right_format = 4;  // grows with every change
 
     std::string build;     // of the bridge that was suspended
     std::string name;      // of the VM

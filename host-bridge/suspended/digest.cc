@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 // A part of this file: no library is needed where it runs.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -10,19 +12,53 @@
 namespace barcuda {
 
 struct Digest::State {
-    XXH3_state_t xxh;
+    XXH3_state_t all, begun;
+    std::size_t bytes = 0;  // of the chunk that was begun
 };
 
-Digest::Digest() : state_(std::make_unique<State>()) { XXH3_128bits_reset(&state_->xxh); }
+Digest::Digest() : state_(std::make_unique<State>()) {
+    XXH3_128bits_reset(&state_->all);
+    XXH3_128bits_reset(&state_->begun);
+}
 Digest::~Digest() = default;
 Digest::Digest(Digest&&) noexcept = default;
 Digest& Digest::operator=(Digest&&) noexcept = default;
 
-void Digest::add(std::span<const std::byte> bytes) { XXH3_128bits_update(&state_->xxh, bytes.data(), bytes.size()); }
+Digest::Hash Digest::of_chunk(std::span<const std::byte> bytes) {
+    const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+    return {hash.low64, hash.high64};
+}
+
+void Digest::add_chunk(const Hash& hash) { XXH3_128bits_update(&state_->all, &hash, sizeof hash); }
+
+void Digest::add(std::span<const std::byte> bytes) {
+    State& s = *state_;
+    while (!bytes.empty()) {
+        const auto piece = bytes.first(std::min(bytes.size(), chunk - s.bytes));
+        bytes = bytes.subspan(piece.size());
+        XXH3_128bits_update(&s.begun, piece.data(), piece.size());
+        s.bytes += piece.size();
+        if (s.bytes < chunk) continue;
+        const XXH128_hash_t hash = XXH3_128bits_digest(&s.begun);
+        add_chunk({hash.low64, hash.high64});
+        XXH3_128bits_reset(&s.begun);
+        s.bytes = 0;
+    }
+}
 
 std::string Digest::text() const {
-    const XXH128_hash_t hash = XXH3_128bits_digest(&state_->xxh);
+    XXH3_state_t all = state_->all;
+    if (state_->bytes != 0) {
+        const XXH128_hash_t last = XXH3_128bits_digest(&state_->begun);
+        const Hash hash{last.low64, last.high64};
+        XXH3_128bits_update(&all, &hash, sizeof hash);
+    }
+    const XXH128_hash_t hash = XXH3_128bits_digest(&all);
     return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+std::uint32_t frame_checksum(std::span<const std::byte> bytes) {
+    return static_cast<std::uint32_t>(XXH64(bytes.data(), bytes.size(), 0));
 }
 
 }  // namespace barcuda

@@ -4,21 +4,27 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include <zstd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
-#include <memory>
-#include <mutex>
+#include <ctime>
 #include <thread>
 #include <utility>
 
 #include "base/bytes.h"
 #include "base/os/thread.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 namespace barcuda {
 namespace {
@@ -38,22 +44,6 @@ struct FreeContext {
     void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
 
-std::vector<std::byte> compress(std::span<const std::byte> bytes) {
-    const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
-    std::vector<std::byte> packed(ZSTD_compressBound(bytes.size()));
-    if (!context) return {};
-    ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, level);
-    ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
-    const std::size_t n = ZSTD_compress2(context.get(), packed.data(), packed.size(), bytes.data(), bytes.size());
-    packed.resize(ZSTD_isError(n) ? 0 : n);
-    return packed;
-}
-
-const std::vector<std::byte>& zero_frame() {
-    static const std::vector<std::byte> frame = compress(std::vector<std::byte>(frame_bytes));
-    return frame;
-}
-
 template <class T> void append(std::vector<std::byte>& to, const T& value) {
     const auto* const at = reinterpret_cast<const std::byte*>(&value);
     to.insert(to.end(), at, at + sizeof value);
@@ -63,6 +53,91 @@ template <class T> T taken(const std::byte* from) {
     T value;
     std::memcpy(&value, from, sizeof value);
     return value;
+}
+
+// ---- a frame whose bytes are as they are: a head, and blocks of at most 128 KiB, each behind three bytes; the
+// checksum
+constexpr std::size_t block = 128 << 10, block_head = 3, stored_head = 9, checksum_bytes = 4;
+
+constexpr std::size_t stored_bytes(std::size_t bytes) {
+    return stored_head + bytes + (bytes + block - 1) / block * block_head + checksum_bytes;
+}
+void put_stored_head(std::byte* to, std::size_t bytes) {
+    constexpr std::uint32_t frame_magic = 0xFD2FB528;
+    constexpr std::byte one_segment_with_checksum{0xA4};  // and four bytes for its length
+    const auto length = static_cast<std::uint32_t>(bytes);
+    std::memcpy(to, &frame_magic, sizeof frame_magic);
+    to[4] = one_segment_with_checksum;
+    std::memcpy(to + 5, &length, sizeof length);
+}
+// Of a block with bytes as they are.
+void put_block_head(std::byte* to, std::size_t bytes, bool last) {
+    const auto head = static_cast<std::uint32_t>(bytes << 3 | (last ? 1 : 0));
+    std::memcpy(to, &head, block_head);
+}
+std::size_t store(std::span<const std::byte> bytes, std::byte* to) {
+    put_stored_head(to, bytes.size());
+    std::size_t at = stored_head;
+    for (std::size_t done = 0; done < bytes.size();) {
+        const std::size_t here = std::min(block, bytes.size() - done);
+        put_block_head(to + at, here, done + here == bytes.size());
+        std::memcpy(to + at + block_head, bytes.data() + done, here);
+        at += block_head + here;
+        done += here;
+    }
+    const std::uint32_t checksum = frame_checksum(bytes);
+    std::memcpy(to + at, &checksum, sizeof checksum);
+    return at + checksum_bytes;
+}
+
+// ---- packing, by one thread
+class Packer {
+  public:
+    static constexpr std::size_t room =
+        std::max<std::size_t>(ZSTD_COMPRESSBOUND(frame_bytes), stored_bytes(frame_bytes));
+
+    Packer() {
+        ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_compressionLevel, level);
+        ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_checksumFlag, 1);
+    }
+    // `to` has `room` bytes. 0: there is no memory.
+    std::size_t pack(std::span<const std::byte> bytes, std::byte* to) {
+        if (!context_) return 0;
+        if (bytes.size() >= smallest_sampled && !shrinks(bytes)) return store(bytes, to);
+        const std::size_t n = ZSTD_compress2(context_.get(), to, room, bytes.data(), bytes.size());
+        return ZSTD_isError(n) ? 0 : n;
+    }
+
+  private:
+    // Some bytes of each part of a frame say what all would.
+    static constexpr std::size_t smallest_sampled = 1 << 20, samples = 16, sample = 4 << 10;
+    bool shrinks(std::span<const std::byte> bytes) {
+        const std::size_t apart = bytes.size() / samples;
+        for (std::size_t i = 0; i < samples; ++i)
+            std::memcpy(sampled_.get() + i * sample, bytes.data() + i * apart, sample);
+        constexpr std::size_t all = samples * sample;
+        const std::size_t n =
+            ZSTD_compress2(context_.get(), packed_.get(), ZSTD_COMPRESSBOUND(all), sampled_.get(), all);
+        return ZSTD_isError(n) || n < all - all / 8;
+    }
+
+    const std::unique_ptr<ZSTD_CCtx, FreeContext> context_{ZSTD_createCCtx()};
+    const std::unique_ptr<std::byte[]> sampled_{new std::byte[samples * sample]},
+        packed_{new std::byte[ZSTD_COMPRESSBOUND(samples * sample)]};
+};
+
+Packer& packer() {
+    thread_local Packer own;
+    return own;
+}
+
+const std::vector<std::byte>& zero_frame() {
+    static const std::vector<std::byte> frame = [] {
+        std::vector<std::byte> bytes(Packer::room);
+        bytes.resize(Packer().pack(std::vector<std::byte>(frame_bytes), bytes.data()));
+        return bytes;
+    }();
+    return frame;
 }
 
 // The first byte at `at` or behind it that was written to; `size`: none was. Where the file knows no holes, all bytes
@@ -76,10 +151,9 @@ int find_data(int file, std::uint64_t at, std::uint64_t size, std::uint64_t& fou
     return 0;
 }
 
-std::size_t frame_threads() { return std::clamp(std::thread::hardware_concurrency(), 1U, 16U); }
+}  // namespace
 
-// Calls f(0) to f(count - 1), in that many threads. Returns the first failure.
-template <class F> Failure in_threads(std::size_t count, std::size_t threads, const F& f) {
+Failure in_threads(std::size_t count, std::size_t threads, const std::function<Failure(std::size_t)>& f) {
     std::atomic<std::size_t> next{0};
     std::mutex mutex;
     Failure first;
@@ -94,93 +168,249 @@ template <class F> Failure in_threads(std::size_t count, std::size_t threads, co
     };
     {
         const os::SignalsBlocked blocked;
-        std::vector<std::jthread> others;
-        for (std::size_t i = 1; i < std::min(count, threads); ++i) others.emplace_back(work);
-        work();
+        std::vector<std::jthread> all;  // what a thread keeps for its work ends with it
+        for (std::size_t i = 0; i < std::min(count, threads); ++i) all.emplace_back(work);
     }
     return first;
 }
 
-}  // namespace
-
 // ---- writing
 
-FrameWriter::FrameWriter(Sink sink, Known known)
-    : sink_(std::move(sink)), known_(std::move(known)), threads_(frame_threads()) {}
+FrameTimes& FrameTimes::operator+=(const FrameTimes& other) {
+    read += other.read;
+    packed += other.packed;
+    hashed += other.hashed;
+    written += other.written;
+    return *this;
+}
+
+// Counts the processor time that this thread spends on a stage while it lives.
+struct FrameWriter::Timed {
+    static std::uint64_t now() {
+        timespec spent{};
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+        return static_cast<std::uint64_t>(spent.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(spent.tv_nsec);
+    }
+    Timed(FrameWriter& of, Stage stage) : count(of.nanoseconds_[stage]) {}
+    ~Timed() { count += now() - begun; }
+    Timed(const Timed&) = delete;
+    std::atomic<std::uint64_t>& count;
+    const std::uint64_t begun = now();
+};
+
+FrameTimes FrameWriter::times() const {
+    const auto seconds = [this](Stage stage) { return static_cast<double>(nanoseconds_[stage]) / 1e9; };
+    return {seconds(reading), seconds(packing), seconds(hashing), seconds(writing)};
+}
+
+FrameWriter::Buffer FrameWriter::Buffers::take(std::size_t bytes) {
+    if (free.empty()) return Buffer(new std::byte[bytes]);
+    Buffer buffer = std::move(free.back());
+    free.pop_back();
+    return buffer;
+}
+
+FrameWriter::FrameWriter(Sink sink, Known known, SinkAt at, std::shared_ptr<Crew> crew)
+    : sink_(std::move(sink)),
+      known_(std::move(known)),
+      sink_at_(std::move(at)),
+      crew_(crew ? std::move(crew) : std::make_shared<Crew>()) {}
 
 FrameWriter::FrameWriter(int file)
-    : FrameWriter([file, at = std::uint64_t{0}](std::span<const std::byte> bytes) mutable -> Failure {
+    : FrameWriter({}, {}, [file](std::uint64_t at, std::span<const std::byte> bytes) -> Failure {
           const int error = write_all(file, bytes, at);
-          at += bytes.size();
           return error == 0 ? Failure() : Failure(strerror(error));
       }) {}
 
+FrameWriter::~FrameWriter() {
+    std::unique_lock lock(mutex_);
+    if (!failure_) failure_ = "given up";
+    changed_.wait(lock, [this] { return on_their_way_ == 0; });
+}
+
+void FrameWriter::fail(Failure failure) {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = std::move(failure);
+}
+
 Failure FrameWriter::add(std::span<const std::byte> bytes) {
-    bytes_ += bytes.size();
     while (!bytes.empty()) {
-        begun_.reserve(frame_bytes);
-        const auto n = std::min(bytes.size(), frame_bytes - begun_.size());
-        begun_.insert(begun_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n));
+        if (!begun_) {
+            const std::lock_guard lock(mutex_);
+            begun_ = inputs_.take(frame_bytes);
+        }
+        const auto n = std::min(bytes.size(), frame_bytes - begun_bytes_);
+        std::memcpy(begun_.get() + begun_bytes_, bytes.data(), n);
+        begun_bytes_ += n;
         bytes = bytes.subspan(n);
-        if (begun_.size() < frame_bytes) break;
-        full_.push_back(std::exchange(begun_, {}));
-        if (full_.size() < threads_) continue;
-        if (Failure failure = flush()) return failure;
+        if (begun_bytes_ < frame_bytes) break;
+        if (Failure failure = pass_begun()) return failure;
     }
+    return {};
+}
+
+Failure FrameWriter::pass_begun() {
+    const std::size_t bytes = std::exchange(begun_bytes_, 0);
+    if (bytes == 0) return {};
+    // A function that can be copied needs a pointer that can.
+    auto shared = std::make_shared<Buffer>(std::move(begun_));
+    return add_frame(bytes, {.get = [shared, bytes](auto, std::span<const std::byte>& its) -> Failure {
+                                 its = std::span(shared->get(), bytes);
+                                 return {};
+                             },
+                             .release =
+                                 [shared, this] {
+                                     const std::lock_guard lock(mutex_);
+                                     inputs_.free.push_back(std::move(*shared));
+                                 }});
+}
+
+Failure FrameWriter::begin_frame(std::size_t bytes, std::size_t& number) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return failure_ || on_their_way_ < 3 * crew_->size(); });
+    if (failure_) return failure_.text();
+    number = frames_.size();
+    frames_.push_back({0, static_cast<std::uint32_t>(bytes)});
+    ++on_their_way_;
+    bytes_ += bytes;
+    return {};
+}
+
+Failure FrameWriter::add_frame(std::size_t bytes, Source source) {
+    if (Failure failure = pass_begun()) return failure;
+    std::size_t number = 0;
+    if (Failure failure = begin_frame(bytes, number)) {
+        if (source.release) source.release();
+        return failure;
+    }
+    crew_->add([this, number, bytes, source = std::move(source)] { work(number, bytes, source); });
     return {};
 }
 
 Failure FrameWriter::add_zeros(std::uint64_t bytes) {
     static constexpr std::byte zeros[page] = {};
-    while (bytes != 0 && (!begun_.empty() || bytes < frame_bytes)) {
-        const auto n = std::min<std::uint64_t>({bytes, sizeof zeros, frame_bytes - begun_.size()});
+    while (bytes != 0 && (begun_bytes_ != 0 || bytes < frame_bytes)) {
+        const auto n = std::min<std::uint64_t>({bytes, sizeof zeros, frame_bytes - begun_bytes_});
         if (Failure failure = add(std::span(zeros, n))) return failure;
         bytes -= n;
     }
-    if (bytes < frame_bytes) return {};
-    if (Failure failure = flush()) return failure;
-    for (; bytes >= frame_bytes; bytes -= frame_bytes, bytes_ += frame_bytes)
-        if (Failure failure = write_frame(zero_frame(), frame_bytes)) return failure;
-    return add_zeros(bytes);
+    for (; bytes >= frame_bytes; bytes -= frame_bytes) {
+        Packed packed{.kind = Packed::Kind::zeros, .bytes = zero_frame().size()};
+        if (Failure failure = begin_frame(frame_bytes, packed.number)) return failure;
+        settle(std::move(packed));
+    }
+    return bytes == 0 ? Failure() : add_zeros(bytes);
 }
 
-Failure FrameWriter::flush() {
-    std::vector<std::vector<std::byte>> packed(full_.size());
-    std::vector<std::uint32_t> there(full_.size());
-    const std::size_t first = frames_.size();
-    Failure failure = in_threads(full_.size(), threads_, [&](std::size_t i) -> Failure {
-        if (known_.has) there[i] = known_.has(first + i, full_[i]);
-        if (there[i] != 0) return {};
-        packed[i] = compress(full_[i]);
-        return packed[i].empty() ? Failure("zstd does not compress it: there is no memory") : Failure();
-    });
-    for (std::size_t i = 0; i < full_.size() && !failure; ++i) {
-        if (there[i] == 0) {
-            failure = write_frame(packed[i], full_[i].size());
-            continue;
-        }
-        frames_.push_back({there[i], static_cast<std::uint32_t>(full_[i].size())});
-        written_ += there[i];
-        failure = known_.again(first + i);
+// ---- in any thread
+
+void FrameWriter::work(std::size_t number, std::size_t bytes, const Source& source) {
+    Packed packed{.number = number};
+    if (Failure failure = pack(number, bytes, source, packed)) fail(std::move(failure));
+    settle(std::move(packed));
+}
+
+Failure FrameWriter::pack(std::size_t number, std::size_t bytes, const Source& source, Packed& packed) {
+    thread_local const Buffer room(new std::byte[frame_bytes]);
+    std::span<const std::byte> its;
+    Failure failure;
+    {
+        const std::lock_guard lock(mutex_);
+        if (failure_) failure = "given up";  // and the first failure is told
+        packed.buffer = outputs_.take(Packer::room);
     }
-    full_.clear();
+    if (!failure) {
+        const Timed timed(*this, reading);
+        failure = source.get(std::span(room.get(), bytes), its);
+    }
+    if (!failure && its.size() != bytes) failure = "a frame has another length than was said";
+    if (!failure) {
+        const Timed timed(*this, packing);
+        if (bytes == frame_bytes && all_zeros(its)) {
+            packed.kind = Packed::Kind::zeros;
+            packed.bytes = zero_frame().size();
+        } else if (const std::uint32_t there = known_.has ? known_.has(number, its) : 0; there != 0) {
+            packed.kind = Packed::Kind::again;
+            packed.bytes = there;
+        } else {
+            packed.bytes = packer().pack(its, packed.buffer.get());
+            if (packed.bytes == 0) failure = "zstd does not compress it: there is no memory";
+        }
+    }
+    if (source.release) source.release();
     return failure;
 }
 
-Failure FrameWriter::write_frame(std::span<const std::byte> packed, std::size_t bytes) {
-    frames_.push_back({static_cast<std::uint32_t>(packed.size()), static_cast<std::uint32_t>(bytes)});
-    return write(packed);
+// A frame is packed. This thread passes on those whose turn it is, and writes what no other one writes yet.
+void FrameWriter::settle(Packed its) {
+    std::unique_lock lock(mutex_);
+    ready_.emplace(its.number, std::move(its));
+    const auto end = [&](Packed& packed) {
+        if (packed.buffer) outputs_.free.push_back(std::move(packed.buffer));
+        --on_their_way_;
+        changed_.notify_all();
+    };
+    for (;;) {
+        if (const auto turn = ready_.find(next_); !passing_ && turn != ready_.end()) {
+            passing_ = true;
+            Packed packed = std::move(turn->second);
+            ready_.erase(turn);
+            packed.at = at_;
+            const bool failed = static_cast<bool>(failure_);
+            lock.unlock();
+            Failure failure = failed ? Failure() : pass_on(packed);
+            lock.lock();
+            if (failure && !failure_) failure_ = std::move(failure);
+            passing_ = false;
+            ++next_;
+            frames_[packed.number].packed = static_cast<std::uint32_t>(packed.bytes);
+            at_ += packed.bytes;
+            if (sink_at_ && !failure_) to_write_.push_back(std::move(packed));
+            else end(packed);
+        } else if (!to_write_.empty()) {
+            Packed packed = std::move(to_write_.front());
+            to_write_.pop_front();
+            const bool failed = static_cast<bool>(failure_);
+            lock.unlock();
+            Failure failure = failed ? Failure() : write(packed);
+            lock.lock();
+            if (failure && !failure_) failure_ = std::move(failure);
+            end(packed);
+        } else {
+            return;
+        }
+    }
 }
 
-Failure FrameWriter::write(std::span<const std::byte> packed) {
-    digest_.add(packed);
-    written_ += packed.size();
-    return sink_(packed);
+namespace {
+std::span<const std::byte> bytes_of(const auto& packed) {
+    if (packed.buffer && packed.kind == std::decay_t<decltype(packed)>::Kind::bytes)
+        return {packed.buffer.get(), packed.bytes};
+    return zero_frame();
+}
+}  // namespace
+
+Failure FrameWriter::pass_on(const Packed& packed) {
+    if (packed.kind == Packed::Kind::again) return known_.again(packed.number);
+    {
+        const Timed timed(*this, hashing);
+        digest_.add(bytes_of(packed));
+    }
+    if (sink_at_) return {};
+    const Timed timed(*this, writing);
+    return sink_(bytes_of(packed));
+}
+
+Failure FrameWriter::write(const Packed& packed) {
+    const Timed timed(*this, writing);
+    return sink_at_(packed.at, bytes_of(packed));
 }
 
 Failure FrameWriter::finish() {
-    if (!begun_.empty()) full_.push_back(std::exchange(begun_, {}));
-    if (Failure failure = flush()) return failure;
+    if (Failure failure = pass_begun()) return failure;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return on_their_way_ == 0; });
+    if (failure_) return failure_.text();
     std::vector<std::byte> table;
     append(table, table_magic);
     append(table, static_cast<std::uint32_t>(frames_.size() * entry_bytes + footer_bytes));
@@ -191,7 +421,9 @@ Failure FrameWriter::finish() {
     append(table, static_cast<std::uint32_t>(frames_.size()));
     append(table, std::uint8_t{0});
     append(table, end_magic);
-    return write(table);
+    digest_.add(table);
+    const std::uint64_t at = std::exchange(at_, at_ + table.size());
+    return sink_at_ ? sink_at_(at, table) : sink_(table);
 }
 
 // ---- reading
@@ -217,8 +449,7 @@ Failure FrameReader::open(int file) {
     for (std::size_t i = 0; i < count; ++i) {
         const std::byte* const entry = head.data() + head_bytes + i * entry_bytes;
         const Frame frame{at, packed_at, taken<std::uint32_t>(entry), taken<std::uint32_t>(entry + 4)};
-        if (frame.bytes == 0 || frame.bytes > frame_bytes || frame.packed > ZSTD_compressBound(frame_bytes))
-            return damaged;
+        if (frame.bytes == 0 || frame.bytes > frame_bytes || frame.packed > Packer::room) return damaged;
         frames.push_back(frame);
         at += frame.bytes;
         packed_at += frame.packed;
@@ -230,17 +461,62 @@ Failure FrameReader::open(int file) {
     return {};
 }
 
-Failure FrameReader::read(std::size_t number, std::span<std::byte> into) const {
+bool FrameReader::is_zeros(std::size_t number) const {
     const Frame& frame = frames_[number];
+    const std::vector<std::byte>& zeros = zero_frame();
+    if (frame.bytes != frame_bytes || frame.packed != zeros.size()) return false;
     std::vector<std::byte> packed(frame.packed);
+    return read_all(file_, packed, frame.packed_at) == 0 && packed == zeros;
+}
+
+namespace {
+
+// Of one thread: what it decompresses with, and where what it reads goes first.
+struct Unpacker {
+    const std::unique_ptr<ZSTD_DCtx, FreeContext> context{ZSTD_createDCtx()};
+    const std::unique_ptr<std::byte[]> packed{new std::byte[Packer::room]};
+};
+
+// Reads a frame whose bytes are as they are to where they go. False: it is another one, or damaged.
+bool read_stored(int file, std::uint64_t at, std::span<std::byte> into) {
+    constexpr std::size_t most_blocks = frame_bytes / block;
+    std::byte head[stored_head], right_head[stored_head], heads[most_blocks][block_head], right[block_head];
+    std::uint32_t checksum = 0;
+    iovec places[2 + 2 * most_blocks];
+    int count = 0;
+    places[count++] = {head, sizeof head};
+    for (std::size_t done = 0; done < into.size(); done += block) {
+        places[count++] = {heads[done / block], block_head};
+        places[count++] = {into.data() + done, std::min(block, into.size() - done)};
+    }
+    places[count++] = {&checksum, sizeof checksum};
+    if (preadv(file, places, count, static_cast<off_t>(at)) != static_cast<ssize_t>(stored_bytes(into.size())))
+        return false;
+    put_stored_head(right_head, into.size());
+    if (std::memcmp(head, right_head, sizeof head) != 0) return false;
+    for (std::size_t done = 0; done < into.size(); done += block) {
+        const std::size_t here = std::min(block, into.size() - done);
+        put_block_head(right, here, done + here == into.size());
+        if (std::memcmp(heads[done / block], right, block_head) != 0) return false;
+    }
+    return checksum == frame_checksum(into);
+}
+
+}  // namespace
+
+Failure FrameReader::read(std::size_t number, std::span<std::byte> into) const {
+    thread_local const Unpacker own;
+    const Frame& frame = frames_[number];
+    if (frame.packed == stored_bytes(frame.bytes) && read_stored(file_, frame.packed_at, into)) return {};
+    const std::span packed(own.packed.get(), frame.packed);
     if (const int e = read_all(file_, packed, frame.packed_at)) return strerror(e);
     if (frame.bytes == frame_bytes && std::ranges::equal(packed, zero_frame())) {
         std::ranges::fill(into, std::byte{});
         return {};
     }
-    const std::unique_ptr<ZSTD_DCtx, FreeContext> context(ZSTD_createDCtx());
-    if (!context) return "there is no memory to decompress it";
-    const std::size_t n = ZSTD_decompressDCtx(context.get(), into.data(), into.size(), packed.data(), packed.size());
+    if (!own.context) return "there is no memory to decompress it";
+    const std::size_t n =
+        ZSTD_decompressDCtx(own.context.get(), into.data(), into.size(), packed.data(), packed.size());
     if (ZSTD_isError(n)) return fmt::format("frame {} is damaged: {}", number, ZSTD_getErrorName(n));
     return n == frame.bytes ? Failure() : Failure(fmt::format("frame {} has another length than its table", number));
 }
@@ -251,7 +527,7 @@ Failure each_frame(const FrameReader& from, const std::function<Failure(std::spa
         Failure failure;
         bool full = false;
     };
-    const std::size_t count = from.count(), threads = std::min(frame_threads(), count);
+    const std::size_t count = from.count(), threads = std::min(Crew::threads(), count);
     std::vector<Slot> slots(2 * threads);
     std::mutex mutex;
     std::condition_variable changed;
@@ -295,7 +571,6 @@ Failure each_frame(const FrameReader& from, const std::function<Failure(std::spa
 // ---- files with holes
 
 Failure pack_file(int from, std::uint64_t size, FrameWriter& to) {
-    std::vector<std::byte> buffer(frame_bytes);
     for (std::uint64_t at = 0; at < size;) {
         std::uint64_t data = 0;
         if (const int e = find_data(from, at, size, data)) return strerror(e);
@@ -305,34 +580,82 @@ Failure pack_file(int from, std::uint64_t size, FrameWriter& to) {
             at = data;
             continue;
         }
-        const auto piece = std::span(buffer).first(std::min<std::uint64_t>(frame_bytes, size - at));
-        if (const int e = read_all(from, piece, at)) return strerror(e);
-        if (Failure failure = all_zeros(piece) ? to.add_zeros(piece.size()) : to.add(piece)) return failure;
-        at += piece.size();
+        const auto bytes = std::min<std::uint64_t>(frame_bytes, size - at);
+        const auto get = [from, at](std::span<std::byte> room, std::span<const std::byte>& its) -> Failure {
+            its = room;
+            const int e = read_all(from, room, at);
+            return e == 0 ? Failure() : Failure(strerror(e));
+        };
+        if (Failure failure = to.add_frame(bytes, {.get = get})) return failure;
+        at += bytes;
     }
     return {};
 }
 
 Failure unpack_file(const FrameReader& from, int to) {
-    return in_threads(from.count(), frame_threads(), [&](std::size_t i) -> Failure {
-        std::vector<std::byte> bytes(from.size(i));
-        if (Failure failure = from.read(i, bytes)) return failure;
+    WideFile file(to);
+    // Of a file that has no page yet, every hole is there.
+    struct stat st {};
+    const bool is_empty = fstat(to, &st) == 0 && st.st_blocks == 0;
+    return in_threads(from.count(), Crew::threads(), [&](std::size_t i) -> Failure {
+        const auto make_hole = [&](std::uint64_t at, std::size_t bytes) {
+            return is_empty || fallocate(to, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
+                                         static_cast<off_t>(bytes)) == 0;
+        };
+        if (from.is_zeros(i) && make_hole(from.offset(i), from.size(i))) return {};
+        thread_local const std::unique_ptr<std::byte[]> room(new std::byte[frame_bytes]);
+        const std::span<const std::byte> bytes(room.get(), from.size(i));
+        if (Failure failure = from.read(i, std::span(room.get(), from.size(i)))) return failure;
         for (std::size_t at = 0; at < bytes.size();) {
             const auto kind = [&](std::size_t p) {
                 return all_zeros(std::span(bytes).subspan(p, std::min(page, bytes.size() - p)));
             };
             const bool zeros = kind(at);
-            std::size_t end = at;
+            std::size_t end = std::min(at + page, bytes.size());
             while (end < bytes.size() && kind(end) == zeros) end = std::min(end + page, bytes.size());
-            const auto run = std::span(bytes).subspan(at, end - at);
+            const auto run = bytes.subspan(at, end - at);
             const std::uint64_t place = from.offset(i) + at;
-            const bool hole = zeros && fallocate(to, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                                                 static_cast<off_t>(place), static_cast<off_t>(run.size())) == 0;
-            if (const int e = hole ? 0 : write_all(to, run, place)) return strerror(e);
+            const bool hole = zeros && make_hole(place, run.size());
+            if (const int e = hole ? 0 : file.write(place, run)) return strerror(e);
             at = end;
         }
         return {};
     });
+}
+
+// ---- one file, several threads
+
+WideFile::WideFile(int file) : file_(file) {
+    struct statfs system {};
+    struct stat st {};
+    if (fstatfs(file, &system) != 0 || system.f_type != TMPFS_MAGIC || fstat(file, &st) != 0) return;
+    size_ = static_cast<std::uint64_t>(st.st_size);
+    void* const at = mmap(nullptr, most, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    if (at != MAP_FAILED) map_ = static_cast<std::byte*>(at);
+}
+
+WideFile::~WideFile() {
+    if (map_) munmap(map_, most);
+}
+
+// The kernel says that pages are there before they are written to: a file system that is full would end the process.
+bool WideFile::fill(std::uint64_t at, std::span<const std::byte> bytes) {
+    if (!map_ || bytes.size() < smallest || at + bytes.size() > most) return false;
+    if (const std::uint64_t end = at + bytes.size(); end > size_) {
+        const std::lock_guard lock(grows_);
+        if (end > size_) {
+            if (ftruncate(file_, static_cast<off_t>(end)) != 0) return false;
+            size_ = end;
+        }
+    }
+    const std::uint64_t first = at / page * page;
+    if (madvise(map_ + first, at + bytes.size() - first, MADV_POPULATE_WRITE) != 0) return false;
+    std::memcpy(map_ + at, bytes.data(), bytes.size());
+    return true;
+}
+
+int WideFile::write(std::uint64_t at, std::span<const std::byte> bytes) {
+    return fill(at, bytes) ? 0 : write_all(file_, bytes, at);
 }
 
 }  // namespace barcuda

@@ -50,7 +50,7 @@ struct Coming {
 class Early {
   public:
     Failure add(std::uint32_t frame, std::span<const std::byte> piece) {
-        constexpr std::size_t most_frames = BARCUDA_MAX_SIZE / frame_bytes;
+        constexpr std::size_t most_frames = 1 << 22;  // of 2 MiB
         if (frame >= most_frames || frame + 1 < frames_.size() || frame > frames_.size())
             return "the other side's early frames come in no order";
         if (!file_) file_ = File(open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
@@ -91,51 +91,73 @@ class Early {
 
 }  // namespace
 
-Failure SetSender::send_early(int region, std::uint64_t size) {
-    early_.resize((size + frame_bytes - 1) / frame_bytes);
-    std::size_t next = 0;
-    Digest digest;
+// Frames of zeros are not sent, and neither is what was sent before.
+Failure SetSender::send_early(const std::function<Failure(FrameWriter&)>& fill) {
+    std::map<std::size_t, std::string> hashes;  // of those to be sent
+    std::size_t place = 0;                      // of the frame whose turn it is, and the table's behind them
     const auto sink = [&](std::span<const std::byte> packed) -> Failure {
-        if (next == early_.size()) return {};  // the table behind the frames
-        early_[next].packed = static_cast<std::uint32_t>(packed.size());
-        digest.add(packed);
-        return to_.send(MoveWord::early, packed, static_cast<std::uint32_t>(next++));
+        std::unique_lock lock(mutex_);
+        const auto its = hashes.extract(place++);
+        if (!its) return {};
+        const auto number = static_cast<std::uint32_t>(early_.size());
+        early_.emplace(its.mapped(), Frame{number, static_cast<std::uint32_t>(packed.size())});
+        lock.unlock();
+        early_digest_.add(packed);
+        return to_.send(MoveWord::early, packed, number);
     };
-    FrameWriter frames(sink, {.has =
-                                  [this](std::size_t frame, std::span<const std::byte> bytes) {
-                                      early_[frame].hash = hash_of(bytes);
-                                      return 0;
-                                  },
-                              .again = {}});
-    if (Failure failure = pack_file(region, size, frames)) return failure;
+    const auto has = [&](std::size_t frame, std::span<const std::byte> bytes) -> std::uint32_t {
+        std::string hash = hash_of(bytes);
+        const std::lock_guard lock(mutex_);
+        const auto its = early_.find(hash);
+        if (its != early_.end()) return its->second.packed;
+        hashes[frame] = std::move(hash);
+        return 0;
+    };
+    const auto again = [&](std::size_t) -> Failure {
+        ++place;
+        return {};
+    };
+    FrameWriter frames(sink, {.has = has, .again = again});
+    if (Failure failure = fill(frames)) return failure;
     if (Failure failure = frames.finish()) return failure;
-    return to_.send(MoveWord::early_end, digest.text());
+    return to_.send(MoveWord::early_end, early_digest_.text());
 }
 
 FrameWriter::Known SetSender::known(const std::string& name) {
-    if (name != "region.zst" || early_.empty()) return {};
-    return {.has =
-                [this](std::size_t frame, std::span<const std::byte> bytes) {
-                    const bool same = frame < early_.size() && early_[frame].hash == hash_of(bytes);
-                    return same ? early_[frame].packed : 0;
-                },
-            .again =
-                [this, number = numbers_.at(name)](std::size_t frame) {
-                    const auto which = static_cast<std::uint32_t>(frame);
-                    return to_.send(MoveWord::again, std::as_bytes(std::span(&which, 1)), number);
-                }};
+    if (early_.empty()) return {};
+    const auto numbers = std::make_shared<std::map<std::size_t, std::uint32_t>>();  // of early frames, by the part's
+    const std::lock_guard lock(mutex_);
+    return {.has = [this, numbers](std::size_t frame, std::span<const std::byte> bytes) -> std::uint32_t {
+                const std::string hash = hash_of(bytes);
+                const std::lock_guard alone(mutex_);
+                const auto its = early_.find(hash);
+                if (its == early_.end()) return 0;
+                (*numbers)[frame] = its->second.number;
+                return its->second.packed;
+            },
+            .again = [this, numbers, part = numbers_.at(name)](std::size_t frame) -> Failure {
+                std::unique_lock alone(mutex_);
+                const std::uint32_t which = numbers->extract(frame).mapped();
+                alone.unlock();
+                return to_.send(MoveWord::again, std::as_bytes(std::span(&which, 1)), part);
+            }};
 }
 
 Failure SetSender::make(const std::string& name, Sink& sink) {
+    std::unique_lock lock(mutex_);
     const auto number = static_cast<std::uint32_t>(numbers_.size());
     numbers_[name] = number;
+    lock.unlock();
     sink = [this, number](std::span<const std::byte> bytes) { return to_.send(MoveWord::bytes, bytes, number); };
     return to_.send(MoveWord::part, name, number);
 }
 
 Failure SetSender::finish(const std::string& name, std::uint64_t bytes, const Digest& digest) {
+    std::unique_lock lock(mutex_);
     parts_.push_back({name, bytes, digest.text()});
-    return to_.send(MoveWord::part_end, digest.text(), numbers_.at(name));
+    const std::uint32_t number = numbers_.at(name);
+    lock.unlock();
+    return to_.send(MoveWord::part_end, digest.text(), number);
 }
 
 Failure SetSender::commit(Description description) {
@@ -182,7 +204,7 @@ Failure receive_set(Stream& from, SetPlace& to, Description& description) {
             if (Failure failure = to.finish(part.name, part.bytes, part.digest)) return failure;
             parts.push_back({part.name, part.bytes, said});
             coming.erase(its);
-        } else if (message.word == MoveWord::description) {
+        } else if (message.word == MoveWord::description && message.part == 0) {
             text = message.text();
             break;
         } else {

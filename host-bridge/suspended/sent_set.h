@@ -3,7 +3,10 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,8 +20,9 @@ class SetSender : public SetPlace {
     // `may_be_there` becomes true when the destination may have all of it. (It may, if its answer is lost.)
     SetSender(Stream& to, std::atomic<bool>& may_be_there) : to_(to), may_be_there_(may_be_there) {}
 
-    // Sends the region's bytes while programs change them. What is the same later is not sent again.
-    Failure send_early(int region, std::uint64_t size);
+    // Sends frames of any part while programs change them. What is the same later, in whichever part, is not sent
+    // again.
+    Failure send_early(const std::function<Failure(FrameWriter&)>& fill);
 
     FrameWriter::Known known(const std::string& name) override;
     Failure make(const std::string& name, Sink& sink) override;
@@ -29,12 +33,14 @@ class SetSender : public SetPlace {
 
   private:
     struct Frame {
-        std::string hash;          // of its bytes
-        std::uint32_t packed = 0;  // the length of what was sent
+        std::uint32_t number;
+        std::uint32_t packed;  // the length of what was sent
     };
     Stream& to_;
     std::atomic<bool>& may_be_there_;
-    std::vector<Frame> early_;  // by number
+    std::mutex mutex_;
+    std::map<std::string, Frame> early_;  // by the hash of their bytes
+    Digest early_digest_;
     std::map<std::string, std::uint32_t> numbers_;
     std::vector<Description::Part> parts_;
 };

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <system_error>
 #include <vector>
@@ -22,7 +23,7 @@ namespace {
 
 constexpr const char* description_name = "set.json";
 constexpr std::size_t most_description = 1 << 20;  // 256 clients have 200 KiB
-constexpr std::size_t step = 1 << 20;
+constexpr std::size_t smallest_begun = 1 << 20;
 
 Failure sync(const File& file, const std::string& called) {
     if (file && fsync(file.fd()) == 0) return {};
@@ -112,14 +113,31 @@ Failure SetWriter::make(const std::string& name, Sink& sink) {
         }
         return {};
     };
-    files_[name] = std::move(file);
+    const std::lock_guard lock(mutex_);
+    files_[name].file = std::move(file);
     return {};
 }
 
+FrameWriter::SinkAt SetWriter::sink_at(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    Begun& its = files_.at(name);
+    its.wide = std::make_shared<WideFile>(its.file.fd());
+    return [file = its.wide, fd = its.file.fd()](std::uint64_t at, std::span<const std::byte> bytes) -> Failure {
+        if (const int error = file->write(at, bytes)) return strerror(error);
+        // The disk begins at once: the end waits for less. (It is no promise, and may fail.)
+        if (bytes.size() >= smallest_begun)
+            (void)sync_file_range(fd, static_cast<off_t>(at), static_cast<off_t>(bytes.size()), SYNC_FILE_RANGE_WRITE);
+        return {};
+    };
+}
+
 Failure SetWriter::finish(const std::string& name, std::uint64_t bytes, const Digest& digest) {
-    const auto file = files_.extract(name);
-    if (!file) return name + " was not begun";
-    if (Failure failure = sync(file.mapped(), name)) return failure;
+    std::unique_lock lock(mutex_);
+    const auto its = files_.extract(name);
+    lock.unlock();
+    if (!its) return name + " was not begun";
+    if (Failure failure = sync(its.mapped().file, name)) return failure;
+    lock.lock();
     parts_.push_back({name, bytes, digest.text()});
     return {};
 }
@@ -175,19 +193,33 @@ Failure SetReader::open(const std::string& path) {
 }
 
 Failure SetReader::verify() {
-    std::vector<std::byte> buffer(step);
-    for (const Description::Part& part : description_.parts) {
-        const File& file = files_.at(part.name);
+    struct Chunk {
+        std::size_t part;
+        std::uint64_t at;
+    };
+    const std::vector<Description::Part>& parts = description_.parts;
+    std::vector<Chunk> chunks;
+    std::vector<std::vector<Digest::Hash>> hashes(parts.size());
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+        for (std::uint64_t at = 0; at < parts[part].bytes; at += Digest::chunk) chunks.push_back({part, at});
+        hashes[part].resize((parts[part].bytes + Digest::chunk - 1) / Digest::chunk);
+    }
+    Failure failure = in_threads(chunks.size(), Crew::threads(), [&](std::size_t i) -> Failure {
+        thread_local const std::unique_ptr<std::byte[]> room(new std::byte[Digest::chunk]);
+        const auto [number, at] = chunks[i];
+        const Description::Part& part = parts[number];
+        const std::span bytes(room.get(), std::min<std::uint64_t>(Digest::chunk, part.bytes - at));
+        if (const int e = read_all(files_.at(part.name).fd(), bytes, at))
+            return fmt::format("{}: {}: {}", path_, part.name, e == ENODATA ? "it became shorter" : strerror(e));
+        hashes[number][at / Digest::chunk] = Digest::of_chunk(bytes);
+        return {};
+    });
+    if (failure) return failure;
+    for (std::size_t part = 0; part < parts.size(); ++part) {
         Digest digest;
-        for (std::uint64_t done = 0; done < part.bytes;) {
-            const auto piece = std::span(buffer).first(std::min<std::uint64_t>(step, part.bytes - done));
-            if (const int e = read_all(file.fd(), piece, done))
-                return fmt::format("{}: {}: {}", path_, part.name, e == ENODATA ? "it became shorter" : strerror(e));
-            digest.add(piece);
-            done += piece.size();
-        }
-        if (digest.text() != part.hash)
-            return fmt::format("{}: {} is damaged: its bytes do not fit its hash", path_, part.name);
+        for (const Digest::Hash& hash : hashes[part]) digest.add_chunk(hash);
+        if (digest.text() != parts[part].hash)
+            return fmt::format("{}: {} is damaged: its bytes do not fit its hash", path_, parts[part].name);
     }
     verified_ = true;
     return {};

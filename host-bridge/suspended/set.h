@@ -4,7 +4,7 @@
 //   set.json     what it is, and the length and hash of each other file (description.h)
 //   region.zst   the region's bytes, in frames (frames.h)
 //   books.zst    the bridge's (bridge/ledger.h)
-//   client-N/    for the client of channel N: births, code, memory.zst
+//   client-N/    for the client of channel N: births, code.zst, memory.zst
 //   vm.zst       the VM without the region, as QEMU has written it; not where QEMU was told by others
 //   domain.xml   libvirt's description of it, if it is a domain of libvirt's
 //
@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,8 +42,14 @@ class SetPlace {
         (void)name;
         return {};
     }
-    // A new part; several can be written at once, each by one thread.
+    // ---- several parts can be written at once
+    // A new part. `sink` gets its bytes in their order.
     virtual Failure make(const std::string& name, Sink& sink) = 0;
+    // In place of it, if the part can be written in any order, and by several threads.
+    virtual FrameWriter::SinkAt sink_at(const std::string& name) {
+        (void)name;
+        return {};
+    }
     // The part is complete: its size and its hash.
     virtual Failure finish(const std::string& name, std::uint64_t bytes, const Digest& digest) = 0;
     // Adds the parts to the description. Behind it the VM's set is whole, and there.
@@ -58,6 +66,7 @@ class SetWriter : public SetPlace {
     // `folder` must not be there yet, or be empty.
     Failure begin(const std::string& folder);
     Failure make(const std::string& name, Sink& sink) override;
+    FrameWriter::SinkAt sink_at(const std::string& name) override;
     Failure finish(const std::string& name, std::uint64_t bytes, const Digest& digest) override;
     // Gives the folder its name.
     Failure commit(Description description) override;
@@ -69,7 +78,12 @@ class SetWriter : public SetPlace {
 
     std::string place_, part_;
     File folder_;
-    std::map<std::string, File> files_;  // of parts that are not complete
+    struct Begun {
+        File file;
+        std::shared_ptr<WideFile> wide;  // while it is written in any order
+    };
+    std::mutex mutex_;
+    std::map<std::string, Begun> files_;  // of parts that are not complete
     std::vector<Description::Part> parts_;
 };
 
@@ -77,7 +91,7 @@ class SetReader {
   public:
     // Looks at the description, and at the lengths and owners of all parts.
     Failure open(const std::string& folder);
-    // Reads every byte. Before that, no part is given out.
+    // Reads every byte, in several threads. Before that, no part is given out.
     Failure verify();
     const Description& description() const { return description_; }
     // The open file of a part, from its beginning; the reader keeps it.

@@ -51,11 +51,11 @@ template <class F> Failure each_array(Session& session, const F& f) {
     return {};
 }
 
-// f(copy, bytes) for each piece of an array that fits into `room`, until one fails. `copy` has the place in the array
+// f(copy, bytes) for each piece of an array that fits into a frame, until one fails. `copy` has the place in the array
 // on its first side.
-template <class F> Failure each_piece(const Rows& rows, std::size_t room, const F& f) {
-    const std::size_t most = std::min(rows.count, room / rows.bytes);
-    if (most == 0) return "a row of an array is longer than the room for copies";
+template <class F> Failure each_piece(const Rows& rows, const F& f) {
+    const std::size_t most = std::min(rows.count, Conveyor::slot_bytes / rows.bytes);
+    if (most == 0) return "a row of an array is longer than a frame";
     for (std::size_t slice = 0; slice < rows.slices; ++slice)
         for (std::size_t row = 0; row < rows.count; row += most) {
             CUDA_MEMCPY3D copy{};
@@ -90,38 +90,47 @@ std::string unreadable_array(Session& session) {
         .text();
 }
 
-Failure save_arrays(Session& session, std::span<std::byte> room, const WriteBytes& write) {
-    Failure failure = each_array(session, [&](std::uint64_t id, CUarray array, const Rows& rows) {
-        return each_piece(rows, room.size(), [&](CUDA_MEMCPY3D& copy, std::size_t bytes) -> Failure {
+std::vector<Contents> contents_of_arrays(Session& session) {
+    std::vector<Contents> all;
+    (void)each_array(session, [&all](std::uint64_t id, CUarray, const Rows& rows) -> Failure {
+        all.push_back({id, rows.bytes * rows.count * rows.slices});
+        return {};
+    });
+    return all;
+}
+
+Failure save_arrays(Session& session, OutFrames& to) {
+    return each_array(session, [&](std::uint64_t id, CUarray array, const Rows& rows) {
+        return each_piece(rows, [&](CUDA_MEMCPY3D& copy, std::size_t bytes) -> Failure {
+            std::byte* at = nullptr;
+            if (Failure f = to.place(bytes, at)) return f;
             copy.srcMemoryType = CU_MEMORYTYPE_ARRAY;
             copy.srcArray = array;
             copy.dstMemoryType = CU_MEMORYTYPE_HOST;
-            copy.dstHost = room.data();
+            copy.dstHost = at;
             copy.dstPitch = rows.bytes;
             copy.dstHeight = copy.Height;
-            if (Failure f = done(session, copy, id)) return f;
-            return save_piece(id, room.first(bytes), write);
+            return done(session, copy, id);
         });
     });
-    return failure ? std::move(failure) : save_end(write);
 }
 
-Failure load_arrays(Session& session, std::span<std::byte> room, const ReadBytes& read) {
-    Failure failure = each_array(session, [&](std::uint64_t id, CUarray array, const Rows& rows) {
-        return each_piece(rows, room.size(), [&](CUDA_MEMCPY3D& copy, std::size_t bytes) -> Failure {
-            if (Failure f = load_piece(id, room.first(bytes), read)) return f;
+Failure load_arrays(Session& session, InFrames& from) {
+    return each_array(session, [&](std::uint64_t id, CUarray array, const Rows& rows) {
+        return each_piece(rows, [&](CUDA_MEMCPY3D& copy, std::size_t bytes) -> Failure {
+            const std::byte* at = nullptr;
+            if (Failure f = from.take(bytes, at)) return f;
             std::swap(copy.dstY, copy.srcY);
             std::swap(copy.dstZ, copy.srcZ);
             copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
             copy.dstArray = array;
             copy.srcMemoryType = CU_MEMORYTYPE_HOST;
-            copy.srcHost = room.data();
+            copy.srcHost = at;
             copy.srcPitch = rows.bytes;
             copy.srcHeight = copy.Height;
             return done(session, copy, id);
         });
     });
-    return failure ? std::move(failure) : load_end(read);
 }
 
 }  // namespace barcuda

@@ -110,8 +110,8 @@ BridgeLink::Heard BridgeLink::hear(const Asked& asked, int flags) {
         length_ = static_cast<std::size_t>(bytes);
         const Answer<request::Look> its = head();
         if (its.form == carrying::Hand::right_form) {
-            take_hand();
-            return Heard::hand;
+            if (take_hand()) return Heard::hand;
+            continue;
         }
         if (left_.number != 0 && its.number == left_.number) {
             settle_left();
@@ -122,13 +122,17 @@ BridgeLink::Heard BridgeLink::hear(const Asked& asked, int flags) {
     }
 }
 
-void BridgeLink::take_hand() {
+// False: it is one for an order `ahead`, and the bridge still answers.
+bool BridgeLink::take_hand() {
     carrying::Hand hand;
     if (length_ == sizeof hand) std::memcpy(static_cast<void*>(&hand), message_.data(), sizeof hand);
     const auto part = static_cast<std::size_t>(hand.part);
-    if (part < parts_.size()) parts_[part] = std::move(file_);
+    Parts& parts = hand.ahead != 0 ? ahead_ : parts_;
+    if (part < parts.size()) parts[part] = std::move(file_);
     file_ = File();
+    if (hand.ahead != 0) return false;
     closed_ = true;
+    return true;
 }
 
 void BridgeLink::settle_left() {
@@ -151,6 +155,15 @@ bool BridgeLink::take(Parts& parts, bool waits) {
     const bool all = !lacks();
     parts = std::exchange(parts_, {});
     return all;
+}
+
+bool BridgeLink::take_ahead(Parts& parts) {
+    const std::lock_guard lock(mutex_);
+    if (!closed_)
+        while (hear({}, MSG_DONTWAIT) == Heard::answer) {}
+    parts = std::exchange(ahead_, {});
+    return parts[static_cast<std::size_t>(carrying::Which::memory)] &&
+           parts[static_cast<std::size_t>(carrying::Which::room)];
 }
 
 void BridgeLink::go_on() {

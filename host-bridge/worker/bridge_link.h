@@ -34,6 +34,8 @@ class BridgeLink : public Granter {
     using Parts = std::array<File, carrying::parts>;
     // The parts that were handed over since the last call. `waits`: for those that are missing. False: one is.
     bool take(Parts& parts, bool waits);
+    // The same of those for an order `ahead`, which has memory and room alone. They close nothing.
+    bool take_ahead(Parts& parts);
     // The bridge answers again. What was left is not asked again.
     void go_on();
 
@@ -49,7 +51,7 @@ class BridgeLink : public Granter {
     Heard hear(const Asked& asked, int flags = 0);
     template <class Request> bool read(Answer<Request>& answer) const;
     Answer<request::Look> head() const;
-    void take_hand();
+    bool take_hand();
     void settle_left();
 
     const int link_;
@@ -59,7 +61,7 @@ class BridgeLink : public Granter {
     Asked left_;                       // a request that has no answer yet
     request::Grant::Reply late_ = {};  // the answer to a grant that was left; no bytes: there is none
     std::uint64_t late_room_ = 0;      // the number of a file for the store that came too late; 0: none did
-    Parts parts_;
+    Parts parts_, ahead_;
     static constexpr std::size_t longest = 256;
     std::array<std::byte, longest> message_{};  // the last one that was heard,
     std::size_t length_ = 0;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/worker/client_copies.h"
 
-#include <sys/mman.h>
-
 #include <cstring>
 
 #include "host-bridge/worker/memory/layer.h"
@@ -53,15 +51,18 @@ CUresult ClientCopies::to_device(std::uint64_t device, const std::byte* host, st
     return r == CUDA_SUCCESS ? copies_.to_device(device, host, bytes) : r;
 }
 
-CopyRoom::CopyRoom(const Driver& driver) : driver_(driver) {
-    void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) return;
-    at_ = static_cast<std::byte*>(at);
-    registered_ = driver_.cuMemHostRegister_v2(at_, bytes, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS;
+std::vector<Contents> contents_of_memory(Session& session) {
+    std::vector<Contents> all;
+    for (const Birth::Made& its : session.births().memory()) all.push_back({its.thing.name, its.bytes});
+    return all;
+}
+
+CopyRoom::CopyRoom(const Driver& driver, std::span<std::byte> room) : driver_(driver) {
+    if (driver_.cuMemHostRegister_v2(room.data(), room.size(), CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS)
+        at_ = room.data();
 }
 CopyRoom::~CopyRoom() {
-    if (registered_) driver_.cuMemHostUnregister(at_);
-    if (at_) munmap(at_, bytes);
+    if (at_) driver_.cuMemHostUnregister(at_);
 }
 
 }  // namespace barcuda

@@ -3,8 +3,10 @@
 // for them. What is in the store comes from there, and stays there.
 #pragma once
 #include <span>
+#include <vector>
 
 #include "host-bridge/worker/memory/store.h"
+#include "host-bridge/worker/memory_bytes.h"
 #include "host-bridge/worker/session/session.h"
 
 namespace barcuda {
@@ -28,20 +30,20 @@ class ClientCopies : public Copies {
     DriverCopies copies_;
 };
 
-// Memory of the host for copies, registered if the driver can. It is mapped as shared memory, which does not count as
-// the worker's own.
+// Of the client's births, in the order of addresses.
+std::vector<Contents> contents_of_memory(Session& session);
+
+// A conveyor's room for copies, registered if the driver can. It is shared memory, which does not count as the worker's
+// own.
 class CopyRoom {
   public:
-    static constexpr std::size_t bytes = 32 << 20;
-    explicit CopyRoom(const Driver& driver);
+    CopyRoom(const Driver& driver, std::span<std::byte> room);
     ~CopyRoom();
     CopyRoom(const CopyRoom&) = delete;
-    std::span<std::byte> all() const { return at_ ? std::span(at_, bytes) : std::span<std::byte>(); }
 
   private:
     const Driver& driver_;
-    std::byte* at_ = nullptr;
-    bool registered_ = false;
+    std::byte* at_ = nullptr;  // null: it is not registered
 };
 
 }  // namespace barcuda

@@ -4,6 +4,7 @@
 // it may also go on here.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "base/failure.h"
@@ -21,13 +22,14 @@ void answer(CarryPlace& place, std::uint32_t order, const Hindrance& hindrance);
 
 class Leave {
   public:
-    Leave(Session& session, ChannelReader& reader, Supply& supply, BridgeLink& link, CarryPlace& place)
-        : session_(session), reader_(reader), supply_(supply), link_(link), place_(place) {
-        seen_ = observe(place_.order);  // the one to come here, if there was one
-    }
+    Leave(Session& session, ChannelReader& reader, Supply& supply, BridgeLink& link, CarryPlace& place);
+    ~Leave();
 
     // Called while the client is held: follows an order.
     void look();
+    // Between commands of a client that runs: passes some of it on ahead, if that was ordered, and never waits. True:
+    // there is more.
+    bool look_ahead() { return (ahead_ || observe(place_.order) != seen_) && pass_ahead(); }
     // From an order on, until the client goes on here, the client is answered nothing.
     bool rests() const { return rests_; }
     void go_on();
@@ -35,6 +37,10 @@ class Leave {
   private:
     Hindrance check();
     Hindrance write(BridgeLink::Parts& parts);
+    Failure write_memory(BridgeLink::Parts& parts);
+    struct Ahead;
+    bool pass_ahead();
+    Failure begin_ahead();
 
     Session& session_;
     ChannelReader& reader_;
@@ -42,6 +48,7 @@ class Leave {
     BridgeLink& link_;
     CarryPlace& place_;
     std::uint32_t seen_ = 0;  // the last order
+    std::unique_ptr<Ahead> ahead_;
     bool rests_ = false;
 };
 

@@ -95,6 +95,7 @@ class ServeLoop {
         if (++taken_ % 64 == 0) {  // one thread may sleep for a fence while others post
             session_.fences().collect();
             session_.note_given();
+            if (goes_ahead()) (void)leave_.look_ahead();
         }
         return command;
     }
@@ -154,11 +155,16 @@ class ServeLoop {
         }
         if (driver_waits) expect(false);
         else rest();
-        waiter_->turn();
+        if (goes_ahead() && leave_.look_ahead()) Os::nap(50'000);
+        else waiter_->turn();
         return {};
     }
 
   private:
+    // Whether something of a client that runs may be passed on ahead now: its memory is on the GPU.
+    bool goes_ahead() const {
+        return hold_.state() == Paused::running && (!residence_ || residence_->state() == Residence::State::resident);
+    }
     bool is_stopped() {
         if (!hold_.stops()) {
             if (leave_.rests()) [[unlikely]]

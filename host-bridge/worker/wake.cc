@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/worker/wake.h"
 
+#include <chrono>
 #include <cstring>
+#include <utility>
 #include <vector>
+
+#include "base/log.h"
 
 #include "host-bridge/worker/array_bytes.h"
 #include "host-bridge/worker/carried_format.h"
@@ -21,15 +25,31 @@ constexpr std::uint64_t most_bytes = 2 * (Births::most_bytes + (std::uint64_t{64
 
 class Wake {
   public:
-    Wake(Session& session, CodeStore& code, const BridgeLink::Parts& parts, CarryPlace& place)
+    Wake(Session& session, CodeStore& code, BridgeLink::Parts& parts, CarryPlace& place)
         : session_(session), code_(code), parts_(parts), place_(place) {}
 
     Failure all(Carried& carried) {
+        using Clock = std::chrono::steady_clock;
+        auto begun = Clock::now();
+        const auto lap = [&begun] {
+            const std::chrono::duration<double> took = Clock::now() - std::exchange(begun, Clock::now());
+            return took.count();
+        };
         if (Failure failure = births(carried)) return failure;
+        const double read = lap();
         for (const auto& [offset, bytes] : carried.extents)
             if (Failure failure = session_.extents().map(offset, bytes)) return failure;
+        const double mapped = lap();
         if (Failure failure = replay(session_, carried)) return failure;
-        return memory();
+        const double made = lap();
+        if (Failure failure = memory()) return failure;
+        const double written = lap();
+        log::info(
+            "back in {:.2f} s: births and code read {:.2f}, extents mapped {:.2f}, {} births made {:.2f}, {} MiB of "
+            "memory "
+            "written {:.2f}",
+            read + mapped + made + written, read, mapped, carried.births.size(), made, place_.memory >> 20, written);
+        return {};
     }
 
   private:
@@ -59,24 +79,33 @@ class Wake {
         return damage ? damage : failure;
     }
     Failure memory() {
-        const CopyRoom room(session_.driver());
-        if (room.all().empty()) return "there is no memory for the copies";
+        const auto part = [&](Which which) -> File& { return parts_[static_cast<std::size_t>(which)]; };
+        Conveyor conveyor;
+        if (Failure failure = conveyor.open(std::exchange(part(Which::memory), {}), part(Which::room))) return failure;
+        part(Which::room) = File();
+        const CopyRoom room(session_.driver(), conveyor.room());
         wait_for_memory();
         ClientCopies copies(session_);
-        const auto read_memory = [&](std::span<std::byte> bytes) { return take(Which::memory, bytes, place_.memory); };
-        if (Failure failure = load_memory(session_.births().memory(), copies, room.all(), read_memory)) return failure;
-        return load_arrays(session_, room.all(), read_memory);
+        InFrames from(conveyor, {[&] { return copies.end_batch(); }, [&] { return copies.finish(); }});
+        const std::vector<Contents> memory = contents_of_memory(session_);
+        Failure failure = compare_list(memory, from);
+        if (!failure) failure = compare_list(contents_of_arrays(session_), from);
+        if (!failure) failure = load_memory(memory, copies, from);
+        if (!failure) failure = load_arrays(session_, from);
+        if (!failure) failure = from.finish();
+        publish(place_.memory, from.bytes());
+        return failure;
     }
 
     Session& session_;
     CodeStore& code_;
-    const BridgeLink::Parts& parts_;
+    BridgeLink::Parts& parts_;
     CarryPlace& place_;
 };
 
 }  // namespace
 
-Failure wake(Session& session, CodeStore& code, const BridgeLink::Parts& parts, CarryPlace& place, Carried& carried) {
+Failure wake(Session& session, CodeStore& code, BridgeLink::Parts& parts, CarryPlace& place, Carried& carried) {
     return Wake(session, code, parts, place).all(carried);
 }
 

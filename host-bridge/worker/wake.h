@@ -11,6 +11,6 @@
 namespace barcuda {
 
 // In a session that has done nothing yet, and records births into `code`. A failure leaves a session that is of no use.
-Failure wake(Session& session, CodeStore& code, const BridgeLink::Parts& parts, CarryPlace& place, Carried& carried);
+Failure wake(Session& session, CodeStore& code, BridgeLink::Parts& parts, CarryPlace& place, Carried& carried);
 
 }  // namespace barcuda

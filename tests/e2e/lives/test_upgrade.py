@@ -58,7 +58,7 @@ def installation(scratch):
 def odd_bridge(shared):
     """A function: the file of a bridge that ends, crashes or hangs."""
     source = written(shared / "odd.cc", ODD_BRIDGE)
-    return lambda does: gxx(shared / does, f"-DDOES='{does[0]}'", f'-DBECOMES="{BUILD}/e2e/bridge-link5"', source)
+    return lambda does: gxx(shared / does, f"-DDOES='{does[0]}'", f'-DBECOMES="{BUILD}/e2e/bridge-link6"', source)
 
 
 def upgrade(bridge_region, *words):
@@ -265,20 +265,20 @@ def test_the_file_tells_its_numbers():
 
 # ---- links
 def test_workers_of_the_link_before_are_served_and_older_ones_refused_by_name(region, refused):
-    """This build's link is 3. Bridge 4 speaks 3 and 4, bridge 5 speaks 4 and 5."""
+    """This build's link is 4. Bridge 5 speaks 4 and 5, bridge 6 speaks 5 and 6."""
     bridge = region.serve("--warm", "0")
-    link4, link5 = BUILD / "e2e/bridge-link4", BUILD / "e2e/bridge-link5"
-    refused("the link to workers has number 3 in the running bridge, and 4 to 5 in the new one", "--binary", link5)
+    link5, link6 = BUILD / "e2e/bridge-link5", BUILD / "e2e/bridge-link6"
+    refused("the link to workers has number 4 in the running bridge, and 5 to 6 in the new one", "--binary", link6)
     client = region.background("client", *COPIES, f"seed={random.randrange(1 << 30)}")
     bridge.wait_for("client admitted")
-    upgraded(region, "--binary", link4)
-    computes(region)
-    if client.runs():  # a worker of link 3 lives, and clients may get workers of link 4
-        refused("the link to workers has number 3 to 4 in the running bridge, and 4 to 5 in the new one", "--binary", link5)
-    refused("the link to workers has number (3 to )?4 in the running bridge, and (2 to )?3 in the new one", "--binary", BRIDGE)
-    assert client.wait() == 0, f"{client}{bridge.log}"
-    bridge.wait_for(f"reclaimed, .* pid {client.pid},")  # the last one with a worker of link 3
     upgraded(region, "--binary", link5)
+    computes(region)
+    if client.runs():  # a worker of link 4 lives, and clients may get workers of link 5
+        refused("the link to workers has number 4 to 5 in the running bridge, and 5 to 6 in the new one", "--binary", link6)
+    refused("the link to workers has number (4 to )?5 in the running bridge, and (3 to )?4 in the new one", "--binary", BRIDGE)
+    assert client.wait() == 0, f"{client}{bridge.log}"
+    bridge.wait_for(f"reclaimed, .* pid {client.pid},")  # the last one with a worker of link 4
+    upgraded(region, "--binary", link6)
     computes(region)
 
 

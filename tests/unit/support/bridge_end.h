@@ -4,6 +4,12 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "host-bridge/between/conveyor.h"
 #include "host-bridge/worker/leave.h"
 #include "host-bridge/worker/supply.h"
 #include "tests/unit/support/channel_memory.h"
@@ -33,6 +39,58 @@ struct BridgeEnd {
         answer.number = number;
         EXPECT_TRUE(send_message(ends[0], &answer, sizeof answer));
     }
+};
+
+// The other side of a worker's conveyor: takes its frames into a file, one behind the other, or fills it with them.
+class MemoryRelay {
+  public:
+    MemoryRelay() { EXPECT_EQ("", Conveyor::make(slots, ends_).text()); }
+    ~MemoryRelay() { join(); }
+    MemoryRelay(const MemoryRelay&) = delete;
+    // The worker's descriptors. They are the caller's.
+    File take_socket(bool worker_fills) { return std::exchange(worker_fills ? ends_.filler : ends_.taker, {}); }
+    const File& room() const { return ends_.room; }
+
+    void into(const File& file) {
+        EXPECT_EQ("", conveyor_.open(std::move(ends_.taker), ends_.room).text());
+        thread_ = std::thread([this, fd = file.fd()] {
+            for (Conveyor::Word word; conveyor_.hear(word) && word.slot != Conveyor::Word::end;) {
+                const auto bytes = conveyor_.slot(word.slot).first(word.bytes);
+                const std::uint64_t count = bytes.size();
+                EXPECT_EQ(static_cast<ssize_t>(sizeof count), write(fd, &count, sizeof count));
+                EXPECT_EQ(static_cast<ssize_t>(count), write(fd, bytes.data(), bytes.size()));
+                conveyor_.say({word.slot, 0});
+            }
+        });
+    }
+    void from(const File& file) {
+        EXPECT_EQ("", conveyor_.open(std::move(ends_.filler), ends_.room).text());
+        thread_ = std::thread([this, fd = file.fd()] {
+            std::vector<bool> free(slots, true);
+            Conveyor::Word word;
+            std::uint64_t count = 0;
+            for (std::uint32_t slot = 0; ::read(fd, &count, sizeof count) == sizeof count; slot = (slot + 1) % slots) {
+                while (!free[slot]) {
+                    if (!conveyor_.hear(word)) return;
+                    free[word.slot] = true;
+                }
+                free[slot] = false;
+                if (::read(fd, conveyor_.slot(slot).data(), count) != static_cast<ssize_t>(count))
+                    return conveyor_.close();
+                conveyor_.say({slot, static_cast<std::uint32_t>(count)});
+            }
+            conveyor_.say({});
+        });
+    }
+    void join() {
+        if (thread_.joinable()) thread_.join();
+    }
+
+  private:
+    static constexpr std::uint32_t slots = 4;
+    Conveyor::Ends ends_;
+    Conveyor conveyor_;
+    std::thread thread_;
 };
 
 // Of a worker, in front of that session: what Leave needs.

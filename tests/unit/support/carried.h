@@ -83,7 +83,7 @@ inline void in_a_process(const std::function<void()>& body) {
 
 // With what a client leaves a worker: files without names, which several processes have.
 struct CarriedParts {
-    const File files[carrying::parts] = {file(), file(), file()};
+    const File files[3] = {file(), file(), file()};
     const File& births() const { return files[static_cast<std::size_t>(carrying::Which::births)]; }
     const File& memory() const { return files[static_cast<std::size_t>(carrying::Which::memory)]; }
 
@@ -100,23 +100,33 @@ struct CarriedParts {
     // What stands in the way; nothing: all of the client was written.
     Hindrance write(CarriedClient& client) const {
         Station station(client.session());
-        for (std::size_t i = 0; i < carrying::parts; ++i) {
+        for (std::size_t i = 0; i < std::size(files); ++i) {
             EXPECT_TRUE(ftruncate(files[i].fd(), 0) == 0 && lseek(files[i].fd(), 0, SEEK_SET) == 0);
-            station.hand(static_cast<carrying::Which>(i), files[i].fd());
+            if (i != 2) station.hand(static_cast<carrying::Which>(i), files[i].fd());
         }
+        MemoryRelay relay;
+        relay.into(memory());
+        station.hand(carrying::Which::memory, relay.take_socket(true).fd());
+        station.hand(carrying::Which::room, relay.room().fd());
         station.order(carrying::Wanted::write);
         return {station.place.what, station.place.cure};
     }
     Failure wake(CarriedClient& client) const {
         BridgeLink::Parts parts;
-        for (std::size_t i = 0; i < parts.size(); ++i) {
+        for (std::size_t i = 0; i < std::size(files); ++i) {
             EXPECT_EQ(0, lseek(files[i].fd(), 0, SEEK_SET));
-            parts[i] = File(dup(files[i].fd()));
+            if (i != 2) parts[i] = File(dup(files[i].fd()));
         }
+        MemoryRelay relay;
+        relay.from(memory());
+        parts[2] = relay.take_socket(false);
+        parts[3] = File(dup(relay.room().fd()));
         CarryPlace place;
         Carried carried;
         Failure failure = barcuda::wake(client.session(), client.code, parts, place, carried);
-        if (!failure) { EXPECT_EQ(place.memory, bytes_of(memory()).size()); }
+        for (File& part : parts) part = File();  // a relay whose worker has failed ends, too
+        relay.join();
+        if (!failure) { EXPECT_LT(place.memory, bytes_of(memory()).size()) << "each frame has its length there"; }
         return failure;
     }
 };

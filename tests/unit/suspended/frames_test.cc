@@ -9,8 +9,13 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include <algorithm>
+#include <cstring>
+#include <memory>
 #include <random>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "base/message.h"
 
@@ -24,6 +29,17 @@ Bytes random_bytes(std::size_t count, unsigned seed = 1) {
     std::mt19937_64 random(seed);
     Bytes bytes(count);
     for (std::byte& b : bytes) b = static_cast<std::byte>(random() % 7);
+    return bytes;
+}
+
+// That no compressor makes smaller.
+Bytes noise(std::size_t count, unsigned seed = 1) {
+    std::mt19937_64 random(seed);
+    Bytes bytes(count);
+    for (std::size_t at = 0; at < count; at += sizeof(std::uint64_t)) {
+        const std::uint64_t word = random();
+        std::memcpy(bytes.data() + at, &word, std::min(sizeof word, count - at));
+    }
     return bytes;
 }
 
@@ -110,6 +126,104 @@ TEST(FramesTest, AnyDecompressorReadsIt) {
     Bytes expected = bytes;
     expected.resize(n);
     EXPECT_EQ(back, expected);
+}
+
+TEST(FramesTest, WhatHardlyCompressesIsThereAsItIsForAnyDecompressor) {
+    Bytes bytes = noise(5 * MiB + 77);
+    std::fill_n(bytes.begin(), 256 << 10, std::byte{3});  // an eighth of the first frame
+    Packed packed;
+    ASSERT_FALSE(packed.writer.add(bytes));
+    ASSERT_FALSE(packed.writer.finish());
+    const Bytes file = contents(packed.file);
+    EXPECT_GT(file.size(), bytes.size());
+    EXPECT_LT(file.size(), bytes.size() + 500);
+    Bytes back(6 * MiB);
+    const std::size_t n = ZSTD_decompress(back.data(), back.size(), file.data(), file.size());
+    ASSERT_EQ(n, bytes.size()) << ZSTD_getErrorName(n);
+    back.resize(n);
+    EXPECT_EQ(back, bytes);
+    FrameReader reader;
+    ASSERT_EQ(reader.open(packed.file.fd()).text(), "");
+    ASSERT_EQ(read_all(reader, back).text(), "");
+    EXPECT_EQ(back, bytes);
+    for (const std::size_t at :
+         {std::size_t{4}, std::size_t{8}, std::size_t{10}, std::size_t{12}, 2 * MiB, 2 * MiB + 60}) {
+        Bytes damaged = file;
+        damaged[at] ^= std::byte{1};
+        const File other = new_file();
+        put(other, damaged);
+        ASSERT_EQ(reader.open(other.fd()).text(), "");
+        EXPECT_TRUE(read_all(reader, back) || back == bytes) << "byte " << at;
+    }
+}
+
+TEST(FramesTest, PartsThatAreWrittenAtOnceShareTheThreads) {
+    const auto crew = std::make_shared<Crew>(3);
+    constexpr int parts = 3;
+    File files[parts];
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < parts; ++i) {
+        files[i] = new_file();
+        threads.emplace_back([&, i] {
+            WideFile file(files[i].fd());
+            FrameWriter writer(
+                {}, {},
+                [&](std::uint64_t at, std::span<const std::byte> bytes) {
+                    const int error = file.write(at, bytes);
+                    return error ? Failure("it cannot be written") : Failure();
+                },
+                crew);
+            EXPECT_EQ(writer.add(noise(5 * MiB + 5, i)).text(), "");
+            EXPECT_EQ(writer.add_zeros(4 * MiB).text(), "");
+            EXPECT_EQ(writer.add(random_bytes(MiB, i)).text(), "");
+            EXPECT_EQ(writer.finish().text(), "");
+            EXPECT_EQ(contents(files[i]).size(), writer.written());
+            Digest digest;
+            digest.add(contents(files[i]));
+            EXPECT_EQ(digest.text(), writer.digest().text());
+        });
+    }
+    threads.clear();
+    for (int i = 0; i < parts; ++i) {
+        Bytes expected = noise(5 * MiB + 5, i), back;
+        expected.resize(expected.size() + 4 * MiB);
+        const Bytes last = random_bytes(MiB, i);
+        expected.insert(expected.end(), last.begin(), last.end());
+        FrameReader reader;
+        ASSERT_EQ(reader.open(files[i].fd()).text(), "");
+        ASSERT_EQ(read_all(reader, back).text(), "");
+        EXPECT_TRUE(back == expected);
+    }
+}
+
+TEST(FramesTest, WhatFailsInAnyThreadEndsTheWriter) {
+    int written = 0;
+    FrameWriter in_order([&](auto) { return ++written == 3 ? Failure("the disk is full") : Failure(); });
+    const Bytes bytes = noise(4 * MiB);
+    Failure failure;
+    for (int i = 0; i < 100 && !failure; ++i) failure = in_order.add(bytes);
+    EXPECT_EQ(failure.text(), "the disk is full");
+    EXPECT_EQ(in_order.finish().text(), "the disk is full");
+    EXPECT_EQ(written, 3);
+    FrameWriter other([](auto) { return Failure(); });
+    int released = 0;
+    const FrameWriter::Source source{.get = [](auto, auto&) { return Failure("it is not read"); },
+                                     .release = [&] { ++released; }};
+    ASSERT_EQ(other.add_frame(MiB, source).text(), "");
+    EXPECT_EQ(other.finish().text(), "it is not read");
+    EXPECT_EQ(released, 1);
+}
+
+TEST(FramesTest, ADigestOfChunksIsThatOfTheirBytes) {
+    const Bytes bytes = noise(2 * Digest::chunk + 5);
+    Digest one, other;
+    one.add(bytes);
+    for (std::size_t at = 0; at < bytes.size(); at += Digest::chunk)
+        other.add_chunk(Digest::of_chunk(std::span(bytes).subspan(at, std::min(Digest::chunk, bytes.size() - at))));
+    EXPECT_EQ(one.text(), other.text());
+    Digest less;
+    less.add(std::span(bytes).first(2 * Digest::chunk));
+    EXPECT_NE(one.text(), less.text());
 }
 
 TEST(FramesTest, ZerosBetweenBytesAreInTheirPlace) {

@@ -198,7 +198,7 @@ TEST_F(SentSetTest, WhatHasComeEarlyAndIsTheSameIsNotSentAgain) {
     put();
     std::atomic<bool> may_be_there{false};
     SetSender sender(*line.source, may_be_there);
-    ASSERT_EQ(sender.send_early(region.fd(), bytes.size()).text(), "");
+    ASSERT_EQ(sender.send_early([&](FrameWriter& to) { return pack_file(region.fd(), bytes.size(), to); }).text(), "");
     bytes[frame_bytes + 5] ^= 1;
     bytes.replace(2 * frame_bytes, frame_bytes, frame_bytes, 0);
     put();

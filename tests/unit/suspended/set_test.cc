@@ -175,9 +175,9 @@ TEST_F(SetTest, OfWhichAPartWasCutOrHasGrownIsRefused) {
 TEST_F(SetTest, OfAnotherFormatNamesBothAndTheBuild) {
     make();
     std::string json = text(set / "set.json");
-    json.replace(json.find("\"format\": 3"), 11, "\"format\": 9");
+    json.replace(json.find("\"format\": 4"), 11, "\"format\": 9");
     put(set / "set.json", json);
-    EXPECT_THAT(refusal(), HasSubstr("its format has number 9, this build's 3: use a build of barcuda 1.2.3"));
+    EXPECT_THAT(refusal(), HasSubstr("its format has number 9, this build's 4: use a build of barcuda 1.2.3"));
 }
 
 TEST_F(SetTest, ThatOthersMayHaveMadeIsRefused) {

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,32 +34,43 @@ constexpr std::uint64_t elsewhere = fake::ground_base + (std::uint64_t{1} << 30)
 struct LeaveTest : Loopback {
     CodeStore code;
     Station station{ground.session};
-    const File files[carrying::parts] = {file(), file(), file()};
+    const File files[3] = {file(), file(), file()};
+    std::optional<MemoryRelay> relay;
     LeaveTest() {
         ground.session.record_births(code);
         signal(SIGPIPE, SIG_IGN);  // as in a worker
     }
     static File file() { return File(memfd_create("part", MFD_CLOEXEC)); }
     void hand_over() {
-        for (std::size_t i = 0; i < carrying::parts; ++i) {
-            EXPECT_TRUE(ftruncate(files[i].fd(), 0) == 0 && lseek(files[i].fd(), 0, SEEK_SET) == 0);
-            station.hand(static_cast<Which>(i), files[i].fd());
-        }
+        for (const File& file : files) EXPECT_TRUE(ftruncate(file.fd(), 0) == 0 && lseek(file.fd(), 0, SEEK_SET) == 0);
+        for (const Which part : {Which::births, Which::code}) station.hand(part, files[static_cast<int>(part)].fd());
+        relay.emplace().into(files[2]);
+        station.hand(Which::memory, relay->take_socket(true).fd());
+        station.hand(Which::room, relay->room().fd());
     }
     void write() {
         hand_over();
         station.order(Wanted::write);
+        if (able()) relay->join();
     }
     bool able() const { return station.place.able == 1; }
     std::string what() const { return station.place.what; }
-    // The same files, for another worker.
-    BridgeLink::Parts again() const {
+    // The same, for another worker.
+    BridgeLink::Parts again() {
         BridgeLink::Parts parts;
-        for (std::size_t i = 0; i < carrying::parts; ++i) {
+        for (std::size_t i = 0; i < 2; ++i) {
             EXPECT_EQ(0, lseek(files[i].fd(), 0, SEEK_SET));
             parts[i] = File(dup(files[i].fd()));
         }
+        EXPECT_EQ(0, lseek(files[2].fd(), 0, SEEK_SET));
+        relay.emplace().from(files[2]);
+        parts[2] = relay->take_socket(false);
+        parts[3] = File(dup(relay->room().fd()));
         return parts;
+    }
+    Failure wakes(Session& session, Carried& carried) {
+        BridgeLink::Parts parts = again();
+        return wake(session, code, parts, station.place, carried);
     }
     void ask_for_memory() {
         station.channel.supply().bytes = BARCUDA_GRANULE;
@@ -124,7 +136,10 @@ TEST_F(LeaveTest, AReaderThatHasGoneEndsTheAttempt) {
 }
 TEST_F(LeaveTest, AReaderMayReadEachPartToItsEndBeforeTheNext) {
     std::vector<File> ends;
-    for (std::size_t i = 0; i < carrying::parts; ++i) {
+    relay.emplace().into(files[2]);
+    station.hand(Which::memory, relay->take_socket(true).fd());
+    station.hand(Which::room, relay->room().fd());
+    for (std::size_t i = 0; i < 2; ++i) {
         int pair[2];
         ASSERT_EQ(0, pipe2(pair, O_NONBLOCK));
         while (i != 0 && ::write(pair[1], "full", 4) > 0) {}  // the worker waits for the reader
@@ -233,7 +248,7 @@ TEST_F(LeaveTest, AClientThatAsksForMemoryHoldsNothingUpAndIsAnsweredByTheNextWo
     fake::Ground other{elsewhere};
     other.session.record_births(code);
     Carried carried;
-    ASSERT_EQ("", wake(other.session, code, again(), station.place, carried).text());
+    ASSERT_EQ("", wakes(other.session, carried).text());
     const Supply next(station.channel.supply(), {}, other, other.extents, carried.supply);
     EXPECT_TRUE(next.asked());
 }
@@ -258,7 +273,7 @@ TEST_F(LeaveTest, TheNextWorkerHasTheQueuesPlaceTheExtentsAndTheObjects) {
     fake::Ground other{elsewhere};
     other.session.record_births(code);
     Carried carried;
-    ASSERT_EQ("", wake(other.session, code, again(), station.place, carried).text());
+    ASSERT_EQ("", wakes(other.session, carried).text());
     EXPECT_EQ(carried.queue, station.reader.state());
     EXPECT_EQ(carried.extents, ground.extents.all());
     CUstream same = nullptr;
@@ -273,7 +288,7 @@ TEST_F(LeaveTest, TheNextWorkerHasTheNumbersByWhichTheProgramNamesItsCommands) {
     fake::Ground other{elsewhere};
     other.session.record_births(code);
     Carried carried;
-    ASSERT_EQ("", wake(other.session, code, again(), station.place, carried).text());
+    ASSERT_EQ("", wakes(other.session, carried).text());
     EXPECT_EQ(other.session.client_rows().state(), rows);
     EXPECT_EQ(other.session.client_rows().ours(0), 1u);
 }
@@ -286,7 +301,7 @@ TEST_F(LeaveTest, AProgramThatUsesACommandWhichThisBuildLacksIsNotWoken) {
     fake::Ground other{elsewhere};
     other.session.record_births(code);
     Carried carried;
-    const std::string text = wake(other.session, code, again(), station.place, carried).text();
+    const std::string text = wakes(other.session, carried).text();
     EXPECT_THAT(text, HasSubstr("its program uses cuOther, which barcuda"));
     EXPECT_THAT(text, HasSubstr("wake it with the build that wrote it"));
 }
@@ -298,8 +313,7 @@ TEST_F(LeaveTest, PartsThatAreCutAreNamed) {
         fake::Ground other{elsewhere};
         other.session.record_births(code);
         Carried carried;
-        EXPECT_EQ(wake(other.session, code, again(), station.place, carried).text(),
-                  std::string("its ") + name + " ends too early");
+        EXPECT_EQ(wakes(other.session, carried).text(), std::string("its ") + name + " ends too early");
     }
 }
 

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host-bridge/suspended/crew.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/os/thread.h"
+
+namespace barcuda {
+
+std::size_t Crew::threads() { return std::clamp(std::thread::hardware_concurrency(), 1U, 16U); }
+
+Crew::Crew(std::size_t count) {
+    const os::SignalsBlocked blocked;
+    for (std::size_t i = 0; i < count; ++i) threads_.emplace_back([this] { work(); });
+}
+
+Crew::~Crew() {
+    {
+        const std::lock_guard lock(mutex_);
+        over_ = true;
+    }
+    changed_.notify_all();
+}
+
+void Crew::add(std::function<void()> job) {
+    {
+        const std::lock_guard lock(mutex_);
+        jobs_.push_back(std::move(job));
+    }
+    changed_.notify_one();
+}
+
+void Crew::work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        changed_.wait(lock, [this] { return over_ || !jobs_.empty(); });
+        if (jobs_.empty()) return;
+        const std::function<void()> job = std::move(jobs_.front());
+        jobs_.pop_front();
+        lock.unlock();
+        job();
+        lock.lock();
+    }
+}
+
+}  // namespace barcuda

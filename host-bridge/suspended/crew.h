@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// crew.h: threads that do the work of all parts of a set, each job by the next one that is free: so parts that are
+// written at once use each processor once, and no part waits for another's slowest step.
+#pragma once
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace barcuda {
+
+class Crew {
+  public:
+    static std::size_t threads();  // one for each processor, and not more than are worth their memory
+    explicit Crew(std::size_t count = threads());
+    // Waits for all jobs.
+    ~Crew();
+    Crew(const Crew&) = delete;
+    void add(std::function<void()> job);
+    std::size_t size() const { return threads_.size(); }
+
+  private:
+    void work();
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<std::function<void()>> jobs_;
+    bool over_ = false;
+    std::vector<std::jthread> threads_;
+};
+
+}  // namespace barcuda
