@@ -3,6 +3,7 @@
 #pragma once
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
@@ -63,31 +64,41 @@ class MemoryRelay {
             }
         });
     }
+    // In another process: what it maps must not be where the client's memory was.
     void from(const File& file) {
-        EXPECT_EQ("", conveyor_.open(std::move(ends_.filler), ends_.room).text());
-        thread_ = std::thread([this, fd = file.fd()] {
-            std::vector<bool> free(slots, true);
-            Conveyor::Word word;
-            std::uint64_t count = 0;
-            for (std::uint32_t slot = 0; ::read(fd, &count, sizeof count) == sizeof count; slot = (slot + 1) % slots) {
-                while (!free[slot]) {
-                    if (!conveyor_.hear(word)) return;
-                    free[word.slot] = true;
-                }
-                free[slot] = false;
-                if (::read(fd, conveyor_.slot(slot).data(), count) != static_cast<ssize_t>(count))
-                    return conveyor_.close();
-                conveyor_.say({slot, static_cast<std::uint32_t>(count)});
-            }
-            conveyor_.say({});
-        });
+        child_ = fork();
+        if (child_ == 0) {
+            ends_.taker = File();
+            feed(file.fd());
+            _exit(0);
+        }
+        ends_.filler = File();
     }
     void join() {
         if (thread_.joinable()) thread_.join();
+        if (child_ > 0) waitpid(std::exchange(child_, -1), nullptr, 0);
     }
 
   private:
+    void feed(int fd) {
+        if (conveyor_.open(std::move(ends_.filler), ends_.room)) return;
+        std::vector<bool> free(slots, true);
+        Conveyor::Word word;
+        std::uint64_t count = 0;
+        for (std::uint32_t slot = 0; ::read(fd, &count, sizeof count) == sizeof count; slot = (slot + 1) % slots) {
+            while (!free[slot]) {
+                if (!conveyor_.hear(word)) return;
+                free[word.slot] = true;
+            }
+            free[slot] = false;
+            if (::read(fd, conveyor_.slot(slot).data(), count) != static_cast<ssize_t>(count)) return;
+            conveyor_.say({slot, static_cast<std::uint32_t>(count)});
+        }
+        conveyor_.say({});
+    }
+
     static constexpr std::uint32_t slots = 4;
+    pid_t child_ = -1;
     Conveyor::Ends ends_;
     Conveyor conveyor_;
     std::thread thread_;
