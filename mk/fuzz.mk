@@ -8,7 +8,7 @@ fuzzers := $(patsubst tests/fuzz/%.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*_fuzz.c
 ptx_tests := $(filter $(B)/tests/ptx_%,$(unit_tests))
 $(B)/fuzz/%_fuzz: $(B)/tests/fuzz/%_fuzz.o $(call archive_files,unit-support $(host) soft-engine shm-device base)
 	$(call making,LINK)
-	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -fsanitize=fuzzer $(link) $(host_libraries)
+	@$(CXX) -o $@ $< -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -fsanitize=fuzzer $(link) $(fast_link) $(host_libraries)
 $(B)/fuzz/seeds: tests/fuzz/seeds $(ptx_tests) $(B)/soft/random_kernels $(wildcard tests/programs/*.cu)
 	@echo "  SEED $@"
 	@tests/fuzz/seeds $@ $(NVCC) $(B)/soft/random_kernels $(ptx_tests)
