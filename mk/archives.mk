@@ -138,6 +138,8 @@ $(B)/host-bridge/main.o $(B)/host-bridge/bridge/command_line.o $(B)/base/cli/%.o
 $(B)/tests/unit%.o: optimize := -O0
 $(B)/tests/unit%.o: debug := $(unit_debug)
 $(B)/tests/unit%.o: common_headers := $(common_headers) gtest/gtest.h
+# Nearly all of the command's files write text, and many JSON.
+$(B)/host-bridge/cli/%.o: common_headers := $(common_headers) fmt/format.h nlohmann/json.hpp
 $(foreach folder,base shm-device guest-allocator/heap,$(B)/$(folder)%.o): optimize = $(if $(SANITIZE),-O1,-O2)
 
 $(call objects,$(shell grep -rlE --include='*.cc' 'BARCUDA_VERSION|version_text' shm-device guest-allocator host-bridge soft-gpu)): VERSION
