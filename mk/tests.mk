@@ -19,7 +19,8 @@ unit_tests := $(foreach t,$(unit_names),$(if $(toolkit),$(B)/tests/$(t),$(if $(c
 # connect it in their own way, region_doors_test has tests from a header, waiters_test options for ThreadSanitizer: programs of their own.
 alone := $(filter heap_interrupted_test heap_threads_test region_doors_test waiters_test,$(every_unit_test))
 program_of = $(or $(filter $(1),$(alone)),$(call room_of,$(1)))
-together := $(if $(filter-out %,$(UNIT)),$(unit_names),$(every_unit_test))
+# Where UNIT names some, a program has these alone. (A lone % in filter-out would stand for any word.)
+together := $(if $(filter-out \%,$(UNIT)),$(unit_names),$(every_unit_test))
 tests_of = $(foreach t,$(together),$(if $(filter $(1),$(call program_of,$(t))),$(t)))
 unit_programs := $(sort $(foreach t,$(every_unit_test),$(call program_of,$(t))))
 # Nine files of a program are compiled as one source (tests/unit/join), which reads their headers once. Alone are the two
