@@ -29,7 +29,7 @@ tidy_apart := $(apart_from_others) guest-allocator/heap/other_allocators.cc host
 tidy_apart_1 := $(call in_cli,bridge container smi_query suspend trace)
 tidy_apart_2 := $(call in_cli,smi vm_keeping wake)
 tidy_apart_3 := $(call in_cli,smi_properties vm vm_config)
-commands_alone := $(wildcard $(addsuffix /*.cc,host-bridge/cli host-bridge/exporter guest-allocator/commands guest-allocator/pmem))
+commands_alone := $(call buildable,$(wildcard $(addsuffix /*.cc,host-bridge/cli host-bridge/exporter guest-allocator/commands guest-allocator/pmem)))
 # TIDIED are the files to read.
 tidied_in = $(foreach file,$(filter-out $(tidy_apart),$(TIDIED)),$(if $(filter $(1)/,$(dir $(file))),$(file)))
 tidy_group = $(if $(2),$(eval sources_$(1) := $(wordlist 1,10,$(2)))$(1) $(call tidy_group,$(1)+,$(wordlist 11,999,$(2))))

@@ -16,7 +16,7 @@ soft := $(patsubst %,$(lib)/barcuda-soft/%,libcuda.so.1 libcublas.so.13 libcuran
 products := $(bin)/barcuda-bridge $(bin)/barcuda-exporter $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1 $(links) $(absent) $(loader) $(names) \
             $(soft)
 all: headers $(products)
-# What .ci/run builds by clang: `make check-tidy` lets clang read what is left.
+# What .ci/run builds with clang; `make check-tidy` has clang read the rest.
 all_but_commands: headers $(filter-out $(bin)/barcuda $(bin)/barcuda-exporter,$(products))
 .PHONY: all_but_commands
 $(bin)/barcuda $(lib)/libbarcuda.so $(lib)/barcuda/libnvidia-ml.so.1 $(soft): $(if $(SANITIZE),,$(B)/glibc-$(glibc)/libc.so)

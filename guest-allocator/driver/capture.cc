@@ -102,7 +102,8 @@ CUresult spoil_captures_that_hold(CUstream stream) noexcept {
     std::unique_lock lock = hold_captures();
     const bool held = is_closed(stream, current_context());
     lock.unlock();
-    return held ? command<Op::cuStreamQuery>(stream) : CUDA_SUCCESS;  // the driver's own answer, as above
+    const CUresult r = held ? command<Op::cuStreamQuery>(stream) : CUDA_SUCCESS;  // the driver's own answer, as above
+    return r == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : r;                          // the capture has ended meanwhile
 }
 
 CUresult forbidden_by_captures() noexcept {

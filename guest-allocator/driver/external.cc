@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // external.cc: memory and semaphores of other interfaces, which are refused (shm-device/cuda/refused.h), behind a look
 // at what is asked for: programs probe by failing calls, and hear of a mistake what NVIDIA's driver (580) says of it.
-// No descriptor in a guest is of the host's driver, and hears what that driver says of a foreign one.
+// A guest's descriptors never come from the host's driver: the answer is that driver's for a foreign descriptor.
 #include "guest-allocator/driver/export.h"
 
 extern "C" void barcuda_refuse(const char* name, int* told);  // client/refused.cc

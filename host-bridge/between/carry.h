@@ -21,8 +21,7 @@
 //       client's requests for memory. So the bridge may leave unanswered what the worker has asked before. If the
 //       client goes on here, the bridge answers that as ever.
 // Ahead: the client runs. A Hand with `ahead` brings a conveyor, and the order says `ahead`: between commands the
-// worker
-//       passes its code on, and what its memory has at that moment. Who takes it compares it later.
+//       worker passes its code on, and what its memory has at that moment. The taker compares it later.
 // Back: a new worker with the driver's devices of the old one, `--device-memory blocks`, and no extents of its own
 //       (Preparation::extents). The books say of the slot what they said: its extents, its pause (`held`). The bridge
 //       forgets the number of the last request, because this worker counts from 1. It writes the order `read` into the

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ Conveyor::~Conveyor() {
     if (!room_.empty()) munmap(room_.data(), room_.size());
 }
 
-Failure Conveyor::open(File socket, const File& room) {
+Failure Conveyor::open(File socket, const File& room, unsigned within) {
     struct stat st {};
     const int seals = room ? fcntl(room.fd(), F_GET_SEALS) : -1;
     if (!socket || fstat(room.fd(), &st) != 0 || seals < 0 || !(seals & F_SEAL_SHRINK))
@@ -47,14 +48,20 @@ Failure Conveyor::open(File socket, const File& room) {
     if (at == MAP_FAILED) return fmt::format("the conveyor's room cannot be mapped: {}", strerror(errno));
     room_ = {static_cast<std::byte*>(at), bytes};
     socket_ = std::move(socket);
+    const timeval limit{static_cast<time_t>(within), 0};
+    for (const int wait : {SO_RCVTIMEO, SO_SNDTIMEO})
+        if (within != 0 && setsockopt(socket_.fd(), SOL_SOCKET, wait, &limit, sizeof limit) != 0)
+            return strerror(errno);
     return {};
 }
 
 // By write() and read(), which a worker's cage allows for every descriptor. SIGPIPE is ignored, or blocked.
 bool Conveyor::say(Word word) const {
+    if (gone_) return false;
     ssize_t n = 0;
     do n = write(socket_.fd(), &word, sizeof word);
     while (n < 0 && errno == EINTR);
+    if (n != sizeof word) gone_ = true;  // no other thread waits for it, too
     return n == sizeof word;
 }
 
@@ -65,7 +72,7 @@ bool Conveyor::has_word() const {
 
 bool Conveyor::hear(Word& word) const {
     ssize_t n = 0;
-    // An end that is closed before it has heard all is told first, and once; what it has said comes behind that.
+    // If the other side closed with unread words, the first read fails with ECONNRESET, once; its words follow.
     do n = read(socket_.fd(), &word, sizeof word);
     while (n < 0 && (errno == EINTR || errno == ECONNRESET));
     return n == sizeof word && (word.slot == Word::end || word.slot < slots()) && word.bytes <= slot_bytes;

@@ -6,6 +6,7 @@
 //
 // What is in a slot may change while the taker reads it: it copies a slot before it looks at it.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,8 +30,9 @@ class Conveyor {
     Conveyor() = default;
     ~Conveyor();
     Conveyor(const Conveyor&) = delete;
-    // One of the two sides. The room is mapped, and can be closed.
-    Failure open(File socket, const File& room);
+    // One of the two sides. The room is mapped, and can be closed. `within`: seconds after which a side that says or
+    // hears nothing has gone; 0: it waits. (A worker's cage allows no limit.)
+    Failure open(File socket, const File& room, unsigned within = 0);
 
     std::size_t slots() const { return room_.size() / slot_bytes; }
     std::span<std::byte> slot(std::size_t number) const { return room_.subspan(number * slot_bytes, slot_bytes); }
@@ -52,6 +54,7 @@ class Conveyor {
   private:
     File socket_;
     std::span<std::byte> room_;
+    mutable std::atomic<bool> gone_{false};
 };
 
 }  // namespace barcuda

@@ -36,7 +36,7 @@ Failure hand(const Client& client, Which part, int file, bool ahead = false) {
     return fmt::format("its worker does not take the descriptor of its {}: {}", carrying::name_of(part), why);
 }
 
-// Each frame of a part. (Its taker may go; and the worker notices what is missing.)
+// Each frame of a part. The taker may end early; the worker then reports what is missing.
 void feed(const FrameReader& from, File socket, const File& room) {
     Conveyor to;
     Failure failure = to.open(std::move(socket), room);
@@ -76,7 +76,7 @@ Failure Carrier::order(Client& client, bool check, std::vector<File>& ends) {
         Conveyor::Ends memory;
         if (Failure failure = Conveyor::make(Conveyor::usual_slots(), memory)) return failure;
         ends.push_back(std::move(memory.taker));
-        ends.emplace_back(fcntl(memory.room.fd(), F_DUPFD_CLOEXEC, 0));
+        if (!ends.emplace_back(fcntl(memory.room.fd(), F_DUPFD_CLOEXEC, 0))) return strerror(errno);
         write_ends.push_back(std::move(memory.filler));
         write_ends.push_back(std::move(memory.room));
     }

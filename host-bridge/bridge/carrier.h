@@ -42,7 +42,7 @@ class Carrier {
     std::uint32_t tell(Client& client, carrying::Wanted wanted);
 
     std::map<std::uint32_t, std::uint32_t> orders_;  // by slot: the number of the last one
-    std::vector<std::jthread> feeders_;              // of memory that was compressed
+    std::vector<std::jthread> feeders_;              // of code and memory that were compressed
 };
 
 }  // namespace barcuda

@@ -69,7 +69,8 @@ void Exporting::look(Clock::time_point now) {
     int status = 0;
     if (pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) {
         pid_ = -1;
-        if (WIFEXITED(status) && WEXITSTATUS(status) == no_command) log::error("cannot start {}", program_);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == no_command)
+            log::error("cannot start {}: it is not there, or may not be executed", program_);
         else if (WIFSIGNALED(status)) log::error("the exporter has ended: {}", strsignal(WTERMSIG(status)));
         else log::error("the exporter has ended with status {}", WEXITSTATUS(status));
     }

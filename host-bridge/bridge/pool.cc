@@ -30,6 +30,8 @@ Pool::Worker Pool::take(const std::vector<int>& devices, const std::function<boo
         if ((*found)->has_gone()) {
             reap_waiting(now);
         } else if ((*found)->is_ending()) {
+            log::error("a worker that waited for a client ends");
+            put_off(now);
             dismiss(std::move(*found));
             waiting_.erase(found);
         } else {

@@ -345,7 +345,9 @@ bool WorkerProcess::release() {
 bool WorkerProcess::is_ending() const {
     constexpr unsigned long exiting = 4;  // PF_EXITING, of /proc/PID/stat's ninth field
     std::string line;
-    std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid_)), line);
+    std::ifstream stat(fmt::format("/proc/{}/stat", pid_));
+    if (!stat) return errno == ENOENT;  // where this process has no descriptor left, the other one may be well
+    std::getline(stat, line);
     std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
     std::string state;
     unsigned long flags = exiting;  // nothing to read: the process has ended

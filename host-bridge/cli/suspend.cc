@@ -52,8 +52,10 @@ struct SuspendCommand {
 };
 
 using Clock = std::chrono::steady_clock;
-constexpr int between_looks = 20;      // milliseconds
-constexpr double answers_within = 60;  // seconds, beyond --within: a worker looks through its client's code
+constexpr int between_looks = 20;        // milliseconds
+constexpr unsigned silent_within = 600;  // seconds: a worker that writes code to a slow disk says nothing of memory
+constexpr unsigned silent_ahead = 10;    // a client that captures, or is not on its card
+constexpr double answers_within = 60;    // seconds, beyond --within: a worker looks through its client's code
 // What a worker writes. A compromised worker could write without end.
 constexpr std::uint64_t most_births = std::uint64_t{1} << 30, most_code = std::uint64_t{8} << 30,
                         most_memory = std::uint64_t{1} << 42;
@@ -64,6 +66,8 @@ using Sink = std::function<Failure(std::span<const std::byte>)>;
 Failure drain(const File& from, std::uint64_t most, const Sink& to) {
     std::vector<std::byte> buffer(1 << 20);
     for (std::uint64_t bytes = 0;;) {
+        pollfd p{from.fd(), POLLIN, 0};
+        if (poll(&p, 1, silent_within * 1000) == 0) return "its worker does not answer";
         const ssize_t n = read(from.fd(), buffer.data(), buffer.size());
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return strerror(errno);
@@ -274,8 +278,10 @@ class Suspension {
             const os::SignalsBlocked blocked;
             const std::jthread beside([&, size = description.size] { region = write_region(files, size); });
             for (const SuspendRow& row : clients_)
-                if (Failure e = carry(row.channel))
+                if (Failure e = carry(row.channel)) {
+                    gives_up_ = true;  // the region's writer, too
                     return fmt::format("the client of channel {} (pid {}): {}", row.channel, row.pid, e.text());
+                }
         }
         if (region) return region;
         if (guest_) {
@@ -292,7 +298,10 @@ class Suspension {
     }
 
     Failure write_region(const std::vector<File>& files, std::uint64_t size) {
-        if (Failure e = frames("region.zst", [&](FrameWriter& to) { return pack_file(files[1].fd(), size, to); }))
+        if (Failure e = frames("region.zst", [&](FrameWriter& to) {
+                return pack_file(files[1].fd(), size, to,
+                                 [this] { return gives_up_ ? Failure("given up") : interrupted(); });
+            }))
             return e;
         struct stat st {};
         if (fstat(files[2].fd(), &st) != 0) return strerror(errno);
@@ -376,7 +385,7 @@ class Suspension {
         if (Failure e = tell({.what = SuspendRequest::carry, .channel = channel}, *reply_, &files)) return e;
         if (files.size() != carrying::parts) return "its bridge is of another version";
         Conveyor conveyor;
-        if (Failure e = conveyor.open(std::move(files[2]), files[3])) return e;
+        if (Failure e = conveyor.open(std::move(files[2]), files[3], silent_within)) return e;
         Plain births{births_of(channel), most_births};
         if (Failure e = set_.make(births.name, births.sink)) return e;
         Failure code;
@@ -415,6 +424,7 @@ class Suspension {
     const std::shared_ptr<Crew> crew_ = std::make_shared<Crew>();
     std::vector<SuspendRow> clients_;
     bool hindered_ = false, held_ = false;
+    std::atomic<bool> gives_up_{false};
     std::mutex mutex_;
     Suspended what_;
 };
@@ -504,12 +514,12 @@ Failure send_ahead(const SuspendOrder& order,
     for (const SuspendRow& row : std::span(reply->rows, reply->count)) channels.push_back(row.channel);
     for (const std::uint32_t channel : channels) {
         files.clear();
-        // One that ends, is paused or has no births goes when all stand still.
+        // One that ends, is paused, captures or has no births goes when all stand still.
         if (tell_bridge(order.door, order.region, {.what = SuspendRequest::ahead, .channel = channel}, *reply, files) ||
             files.size() != 2)
             continue;
         Conveyor conveyor;
-        if (conveyor.open(std::move(files[0]), files[1])) continue;
+        if (conveyor.open(std::move(files[0]), files[1], silent_ahead)) continue;
         Failure of_the_worker;
         const auto fill = [&](FrameWriter& to) -> Failure {
             of_the_worker = pack_conveyor(conveyor, most_memory, to);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/suspended/conveyed.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -14,12 +15,13 @@ namespace barcuda {
 static_assert(Conveyor::slot_bytes == frame_bytes);
 
 Failure pack_conveyor(const Conveyor& from, std::uint64_t most, FrameWriter& to) {
-    constexpr const char* ended = "its worker has ended, or ends its memory too early";
+    constexpr const char* ended = "its worker has ended, does not answer, or sent less memory than it should";
+    constexpr std::uint32_t smallest = 64 << 10;  // what a frame costs in tables, however short it is
     Conveyor::Word word;
     for (std::uint64_t bytes = 0; from.hear(word);) {
         if (word.slot == Conveyor::Word::end) return {};
         if (word.bytes == 0) return ended;
-        bytes += word.bytes;
+        bytes += std::max(word.bytes, smallest);
         if (bytes > most) return "its worker writes more than a client can have";
         const auto get = [&from, word](std::span<std::byte> room, std::span<const std::byte>& its) -> Failure {
             its = room;

@@ -2,8 +2,10 @@
 #include "host-bridge/suspended/digest.h"
 
 #include <fmt/format.h>
+#include <sys/random.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 // A part of this file: no library is needed where it runs.
 #define XXH_INLINE_ALL
@@ -27,6 +29,15 @@ Digest& Digest::operator=(Digest&&) noexcept = default;
 Digest::Hash Digest::of_chunk(std::span<const std::byte> bytes) {
     const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
     return {hash.low64, hash.high64};
+}
+
+SecretHash::SecretHash() {
+    if (getrandom(secret_.data(), secret_.size(), 0) != static_cast<ssize_t>(secret_.size())) std::abort();
+}
+
+std::string SecretHash::operator()(std::span<const std::byte> bytes) const {
+    const XXH128_hash_t hash = XXH3_128bits_withSecret(bytes.data(), bytes.size(), secret_.data(), secret_.size());
+    return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
 void Digest::add_chunk(const Hash& hash) { XXH3_128bits_update(&state_->all, &hash, sizeof hash); }

@@ -3,6 +3,7 @@
 // that several threads can verify a part. It finds damage at the speed of memory. It is no signature: a set is
 // protected by its owner and its mode.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,6 +32,16 @@ class Digest {
   private:
     struct State;
     std::unique_ptr<State> state_;
+};
+
+// A hash whose secret is chosen at random for each object: no process can make other bytes with the same hash.
+class SecretHash {
+  public:
+    SecretHash();
+    std::string operator()(std::span<const std::byte> bytes) const;
+
+  private:
+    std::array<std::byte, 192> secret_{};
 };
 
 // What stands behind a frame of zstd's: of its contents.

@@ -570,8 +570,10 @@ Failure each_frame(const FrameReader& from, const std::function<Failure(std::spa
 
 // ---- files with holes
 
-Failure pack_file(int from, std::uint64_t size, FrameWriter& to) {
+Failure pack_file(int from, std::uint64_t size, FrameWriter& to, const std::function<Failure()>& goes_on) {
     for (std::uint64_t at = 0; at < size;) {
+        if (goes_on)
+            if (Failure failure = goes_on()) return failure;
         std::uint64_t data = 0;
         if (const int e = find_data(from, at, size, data)) return strerror(e);
         if (data < size) data = data / frame_bytes * frame_bytes;
@@ -644,7 +646,8 @@ bool WideFile::fill(std::uint64_t at, std::span<const std::byte> bytes) {
     if (const std::uint64_t end = at + bytes.size(); end > size_) {
         const std::lock_guard lock(grows_);
         if (end > size_) {
-            if (ftruncate(file_, static_cast<off_t>(end)) != 0) return false;
+            // By the last byte, since frames that are written otherwise make the file longer, too.
+            if (pwrite(file_, &bytes.back(), 1, static_cast<off_t>(end - 1)) != 1) return false;
             size_ = end;
         }
     }

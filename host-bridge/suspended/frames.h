@@ -154,7 +154,8 @@ Failure in_threads(std::size_t count, std::size_t threads, const std::function<F
 
 // ---- files with holes
 // All bytes of a file, `size` of them; what was never written to is not read.
-Failure pack_file(int from, std::uint64_t size, FrameWriter& to);
+// `goes_on` is asked before each frame.
+Failure pack_file(int from, std::uint64_t size, FrameWriter& to, const std::function<Failure()>& goes_on = {});
 // Writes all frames into a file, in place: a mapping of it stays what it was. Pages of zeros become holes, where the
 // file can have them.
 Failure unpack_file(const FrameReader& from, int to);

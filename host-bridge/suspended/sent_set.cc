@@ -27,12 +27,6 @@ bool is_part(const std::string& name) {
     return std::ranges::count(any.names(), name) == 1;
 }
 
-std::string hash_of(std::span<const std::byte> bytes) {
-    Digest digest;
-    digest.add(bytes);
-    return digest.text();
-}
-
 struct Coming {
     std::string name;
     SetPlace::Sink sink;
@@ -99,14 +93,15 @@ Failure SetSender::send_early(const std::function<Failure(FrameWriter&)>& fill) 
         std::unique_lock lock(mutex_);
         const auto its = hashes.extract(place++);
         if (!its) return {};
-        const auto number = static_cast<std::uint32_t>(early_.size());
+        const std::uint32_t number = sent_early_++;
+        // Of two equal frames that were on their way at once, both were sent.
         early_.emplace(its.mapped(), Frame{number, static_cast<std::uint32_t>(packed.size())});
         lock.unlock();
         early_digest_.add(packed);
         return to_.send(MoveWord::early, packed, number);
     };
     const auto has = [&](std::size_t frame, std::span<const std::byte> bytes) -> std::uint32_t {
-        std::string hash = hash_of(bytes);
+        std::string hash = hash_(bytes);
         const std::lock_guard lock(mutex_);
         const auto its = early_.find(hash);
         if (its != early_.end()) return its->second.packed;
@@ -128,7 +123,7 @@ FrameWriter::Known SetSender::known(const std::string& name) {
     const auto numbers = std::make_shared<std::map<std::size_t, std::uint32_t>>();  // of early frames, by the part's
     const std::lock_guard lock(mutex_);
     return {.has = [this, numbers](std::size_t frame, std::span<const std::byte> bytes) -> std::uint32_t {
-                const std::string hash = hash_of(bytes);
+                const std::string hash = hash_(bytes);
                 const std::lock_guard alone(mutex_);
                 const auto its = early_.find(hash);
                 if (its == early_.end()) return 0;

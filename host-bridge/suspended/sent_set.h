@@ -39,7 +39,9 @@ class SetSender : public SetPlace {
     Stream& to_;
     std::atomic<bool>& may_be_there_;
     std::mutex mutex_;
+    const SecretHash hash_;  // a client must not be able to make a frame that is taken for another client's
     std::map<std::string, Frame> early_;  // by the hash of their bytes
+    std::uint32_t sent_early_ = 0;
     Digest early_digest_;
     std::map<std::string, std::uint32_t> numbers_;
     std::vector<Description::Part> parts_;

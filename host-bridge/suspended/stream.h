@@ -5,7 +5,7 @@
 //   source               destination
 //     offer    ------->               which VM of which source; the move has a number of its own
 //              <-------  welcome      nothing was paused before
-//     early    ------->               frames of the region, while the programs run
+//     early    ------->               frames of any part, while the programs run
 //     part, bytes, part_end -->       of each part of the set
 //     description ---->
 //                           [QEMU has read the guest, which is stopped]
@@ -57,7 +57,7 @@ enum class MoveWord : std::uint32_t {
 
 // What a connection begins with: of `offer`, `go` and `drop`.
 struct MoveOrder {
-    static constexpr std::uint32_t right_number = 2;  // of the stream's form
+    static constexpr std::uint32_t right_number = 3;  // of the stream's form
     std::string id;                                   // of the move
     std::string name{}, region{}, source{};           // of `offer`: the VM's; source: which region of which boot
     bool guest = false;                               // QEMU's part comes, too

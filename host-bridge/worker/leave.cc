@@ -60,7 +60,11 @@ void Leave::look() {
     ahead_.reset();
     if (order == seen_ || session_.print_search().looks()) return;  // a thread looks through code yet
     seen_ = order;
-    if (place_.wanted == Wanted::ahead) return answer(place_, order, {"the client is held", ""});
+    if (place_.wanted == Wanted::ahead) {
+        BridgeLink::Parts dropped;  // the reader hears that nothing comes
+        (void)link_.take_ahead(dropped);
+        return answer(place_, order, {"the client is held", ""});
+    }
     if (place_.wanted == Wanted::nothing) return answer(place_, order, {"the order was taken back", ""});
     rests_ = true;
     BridgeLink::Parts parts;

@@ -67,7 +67,7 @@ bool OutFrames::has_room() {
 Failure OutFrames::begin_slot() {
     Conveyor::Word word;
     while (!free_[next_]) {
-        // What was not passed on comes back never.
+        // A slot that was not passed on never comes back.
         if (Failure failure = end_batch()) return failure;
         if (!to_.hear(word) || word.slot >= free_.size() || word.bytes != 0) return gone;
         free_[word.slot] = true;

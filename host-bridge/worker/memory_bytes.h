@@ -85,8 +85,7 @@ class InFrames {
     std::uint64_t bytes_ = 0;
 };
 
-// A piece of memory that is copied at once: at most a slot.
-// f(address, bytes) for each, until one fails.
+// f(address, bytes) for each piece of at most a slot, until one fails.
 Failure each_piece(std::span<const Contents> memory, const std::function<Failure(std::uint64_t, std::size_t)>& f);
 
 Failure save_list(std::span<const Contents> all, OutFrames& to);

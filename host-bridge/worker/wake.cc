@@ -45,9 +45,8 @@ class Wake {
         if (Failure failure = memory()) return failure;
         const double written = lap();
         log::info(
-            "back in {:.2f} s: births and code read {:.2f}, extents mapped {:.2f}, {} births made {:.2f}, {} MiB of "
-            "memory "
-            "written {:.2f}",
+            "back in {:.2f} s: births and code read {:.2f}, extents mapped {:.2f}, {} births made {:.2f}, "
+            "{} MiB of memory written {:.2f}",
             read + mapped + made + written, read, mapped, carried.births.size(), made, place_.memory >> 20, written);
         return {};
     }

@@ -62,7 +62,7 @@ class Program:
         self.process.wait()
 
 
-# What is done, how often, and of how many one figure is the cost.
+# What is done, how often, and how many of them one figure is for.
 WORK = {'copies_16M': (1000, 'ms per GB', 1e9 / (16 << 20)), 'copies_4K': (100_000, 'ms per 1,000', 1000),
         'launches': (1_000_000, 'ms per 1,000', 1000), 'launches_and_waits': (100_000, 'ms per 1,000', 1000)}
 
@@ -93,7 +93,7 @@ def work(a, place, results, meter, name):
 
 
 def memory(a, place, results):
-    """MiB that no file has: of a program that waits; of bridge and keeper; of a worker that waits for a client, and of one that has one."""
+    """MiB of anonymous memory: of a program that waits; of bridge and keeper; of a worker that waits for a client, and of one that has one."""
     place.settle()
     before = own_memory(place.bridge.pid) if place.name == 'flat' else 0
     with Program(place, a.root / 'bench/cuda_bench', '--work', 'launches', 1) as program:
@@ -134,8 +134,9 @@ def clients(a, results, counts):
             if 'init_first_call' in first:
                 results.value(f'cost_{count}_clients_next_first_call', 'us', 'flat', first['init_first_call']['value'])
             start = time.time()
-            told = flat.told()
+            subprocess.run([flat.barcuda, 'ps', '--json'], stdout=subprocess.DEVNULL)
             results.value(f'cost_{count}_clients_ps', 'ms', 'flat', (time.time() - start) * 1e3)
+            told = flat.told()
             results.value(f'cost_{count}_clients_missing', 'clients', 'flat', max(0, count - sum(len(b['clients']) for b in told)))
     finally:
         for program in programs:

@@ -355,7 +355,7 @@ was killed, beside the same program before. `forks_8` are eight VMs that go on a
 256 MiB pinned (software GPU: 16 MiB each): until each is awake, until its program has then answered, and what each has for itself."""),
     'cost': ('What Barcuda uses', """\
 `cost_..._cpu` is the time of all processors for the same work, of program, bridge and worker together (`_on_the_host`: of the last two);
-a worker looks for commands without sleep while its client works. `_energy` is the GPU's own count, `cost_memory_...` what processes have that no file has.
+a worker looks for commands without sleep while its client works. `_energy` is the GPU's own count, `cost_memory_...` anonymous memory of processes.
 `cost_N_clients` are idle clients of one bridge, `cost_N_bridges` idle bridges of a host, with a worker each that waits: processors and memory of all
 their processes, the first call of one more program, and `barcuda ps`."""),
     'applications': ('Applications', """\

@@ -69,7 +69,7 @@ CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* memoryRequ
         require(memoryRequirements);
         require_device(device);
         Driver::get().arrays.find(array);
-        fail(CUDA_ERROR_INVALID_VALUE);  // documented for arrays whose memory is not mapped later: all are such
+        fail(CUDA_ERROR_INVALID_VALUE);  // documented for arrays whose memory is not mapped later: none is here
     });
 }
 

@@ -323,7 +323,6 @@ CUresult cuCtxResetPersistingL2Cache() {
     return api([] { current_context(); });  // there are no persisting lines to reset
 }
 
-// All devices can access all memory: what is opened here was never closed. But programs get the results of hardware.
 // A context has all multiprocessors.
 CUresult cuCtxGetExecAffinity(CUexecAffinityParam* pExecAffinity, CUexecAffinityType type) {
     return api([&] {
@@ -334,6 +333,7 @@ CUresult cuCtxGetExecAffinity(CUexecAffinityParam* pExecAffinity, CUexecAffinity
     });
 }
 
+// All devices can access all memory: what is opened here was never closed. But programs get the results of hardware.
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
     return api([&] {
         require(Flags == 0);

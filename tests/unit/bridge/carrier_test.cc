@@ -10,11 +10,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "host-bridge/between/conveyor.h"
 #include "tests/unit/support/desks.h"
 #include "tests/unit/support/suspended_set.h"
 
@@ -88,17 +90,30 @@ TEST_F(CarrierTest, ACheckIsAnOrderWithoutDescriptors) {
     EXPECT_EQ(place().wanted, Wanted::check);
     EXPECT_EQ(place().order, 1u);
 }
-TEST_F(CarrierTest, ToWriteTheWorkerGetsAPipeForEachPart) {
+TEST_F(CarrierTest, ToWriteTheWorkerGetsTwoPipesAndAConveyor) {
     EXPECT_EQ(order(false), "");
     ASSERT_EQ(ends.size(), carrying::parts);
+    std::vector<File> parts;
     for (unsigned part = 0; part < carrying::parts; ++part) {
-        const auto hand = handed();
+        auto hand = handed();
         ASSERT_TRUE(hand);
         EXPECT_EQ(hand->first, static_cast<Which>(part));
-        EXPECT_EQ(write(hand->second.fd(), "bytes", 5), 5);
+        parts.push_back(std::move(hand->second));
     }
     EXPECT_FALSE(handed());
-    for (const File& end : ends) EXPECT_EQ(text_of(end.fd()), "bytes") << "and the bridge keeps no end that writes";
+    Conveyor filler, taker;
+    ASSERT_EQ(filler.open(std::move(parts[2]), parts[3]).text(), "");
+    ASSERT_EQ(taker.open(std::move(ends[2]), ends[3]).text(), "");
+    std::memcpy(filler.slot(1).data(), "bytes", 5);
+    EXPECT_TRUE(filler.say({1, 5}));
+    Conveyor::Word word;
+    ASSERT_TRUE(taker.hear(word));
+    EXPECT_EQ(word.slot, 1u);
+    EXPECT_EQ(std::memcmp(taker.slot(1).data(), "bytes", word.bytes), 0);
+    for (const int pipe : {0, 1}) EXPECT_EQ(write(parts[pipe].fd(), "bytes", 5), 5);
+    parts.clear();
+    for (const int pipe : {0, 1})
+        EXPECT_EQ(text_of(ends[pipe].fd()), "bytes") << "and the bridge keeps no end that writes";
     EXPECT_EQ(place().wanted, Wanted::write);
     EXPECT_EQ(place().order, 1u);
 }
@@ -163,7 +178,8 @@ struct GivingTest : CarrierTest {
         description.size = region_size;
         description.clients = {client->slot()};
         test::write_set(scratch / "set", description, [this](const std::string& name) {
-            return name.ends_with("memory.zst") ? test::framed(memory) : "of " + name;
+            if (name.ends_with("memory.zst")) return test::framed(memory);
+            return name.ends_with(".zst") ? test::framed("of " + name) : "of " + name;
         });
         ASSERT_EQ(set.open(scratch / "set").text(), "");
         ASSERT_EQ(set.verify().text(), "");
@@ -181,10 +197,21 @@ TEST_F(GivingTest, ANewWorkerGetsEachPartFromItsBeginning) {
             EXPECT_EQ(hand->first, part);
             EXPECT_THAT(text_of(hand->second.fd()), HasSubstr(std::string(carrying::name_of(part))));
         }
-        const auto hand = handed();
-        ASSERT_TRUE(hand);
-        EXPECT_EQ(hand->first, Which::memory);
-        EXPECT_EQ(text_of(hand->second.fd()), memory);
+        auto socket = handed(), room = handed();
+        ASSERT_TRUE(socket && room);
+        EXPECT_EQ(socket->first, Which::memory);
+        EXPECT_EQ(room->first, Which::room);
+        Conveyor taker;
+        ASSERT_EQ(taker.open(std::move(socket->second), room->second).text(), "");
+        std::map<std::uint32_t, std::string> frames;  // which come in any order, each in the slot of its turn
+        Conveyor::Word word;
+        while (taker.hear(word) && word.slot != Conveyor::Word::end) {
+            frames[word.slot].assign(reinterpret_cast<const char*>(taker.slot(word.slot).data()), word.bytes);
+            EXPECT_TRUE(taker.say({word.slot, 0}));
+        }
+        std::string all;
+        for (const auto& [slot, bytes] : frames) all += bytes;
+        EXPECT_TRUE(all == memory) << all.size();
     }
 }
 TEST_F(GivingTest, AWorkerThatStopsReadingHarmsNobody) {

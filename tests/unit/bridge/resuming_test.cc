@@ -81,7 +81,7 @@ struct ResumingTest : testing::Test {
         description.size = region_size;
         for (const Channel& channel : channels) description.clients.push_back(channel.index);
         test::write_set(scratch / "set", description, [](const std::string& name) {
-            return name.ends_with("memory.zst") ? test::framed("") : "of " + name;
+            return name.ends_with(".zst") ? test::framed("") : "of " + name;
         });
         ground.set = std::make_unique<SetReader>();
         ASSERT_EQ(ground.set->open(scratch / "set").text(), "");

@@ -22,6 +22,7 @@ struct ServiceTest : testing::Test {
     Service::Clock::time_point now{1h};
 
     void SetUp() override {
+        TearDown();  // of a service that runs the tests
         const std::string path = scratch / "notify";
         const sockaddr_un address = unix_address(path);
         ASSERT_EQ(bind(notices.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);

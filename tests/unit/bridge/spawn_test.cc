@@ -18,7 +18,7 @@
 namespace barcuda {
 namespace {
 
-// A script that says that of a line of its shell's status.
+// A script that prints one field of its shell's status.
 std::string status_of(const std::string& line, const std::string& what) {
     return "while read name bits; do case $name in " + line + ":) echo " + what + " >&3;; esac; done < /proc/$$/status";
 }
@@ -96,13 +96,14 @@ TEST_F(SpawnTest, HasTheLimitOfOpenFilesThatItIsGiven) {
 }
 TEST_F(SpawnTest, HasItsMemoryWhereItIsTold) {
     using Addresses = Spawn::Addresses;
-    const std::string here = says("cat /proc/$$/personality >&3");
+    constexpr const char* personality = "read bits < /proc/$$/personality; echo $bits >&3";  // its own: any may read it
+    const std::string here = says(personality);
     for (const auto& [where, bits] :
          {std::pair(Addresses::as_here, std::stoul(here, nullptr, 16)), std::pair(Addresses::apart, 0x200000ul),
           std::pair(Addresses::fixed, 0x240000ul)}) {
         SetUp();
         what.addresses = where;
-        EXPECT_EQ(std::stoul(says("cat /proc/$$/personality >&3"), nullptr, 16), bits);
+        EXPECT_EQ(std::stoul(says(personality), nullptr, 16), bits);
     }
 }
 TEST_F(SpawnTest, AWrappedOneIsInterruptedThoughTheBridgeIgnoresThat) {

@@ -196,6 +196,17 @@ TEST(FramesTest, PartsThatAreWrittenAtOnceShareTheThreads) {
     }
 }
 
+TEST(FramesTest, AShortFrameStaysThoughALongOneInFrontOfItIsWrittenLater) {
+    const File file = new_file();
+    const Bytes front = random_bytes(70'000, 1), behind = random_bytes(1'000, 2);
+    WideFile wide(file.fd());
+    ASSERT_EQ(wide.write(front.size(), behind), 0);
+    ASSERT_EQ(wide.write(0, front), 0);
+    Bytes expected = front;
+    expected.insert(expected.end(), behind.begin(), behind.end());
+    EXPECT_TRUE(contents(file) == expected);
+}
+
 TEST(FramesTest, WhatFailsInAnyThreadEndsTheWriter) {
     int written = 0;
     FrameWriter in_order([&](auto) { return ++written == 3 ? Failure("the disk is full") : Failure(); });

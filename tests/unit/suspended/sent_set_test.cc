@@ -188,10 +188,10 @@ TEST_F(SentSetTest, WhatHasComeEarlyAndIsTheSameIsNotSentAgain) {
     });
     std::string bytes;
     std::mt19937 random(7);
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 5; ++i) {
         std::string frame(frame_bytes, i == 3 ? 0 : 'a');
         for (std::size_t k = 0; i != 3 && k < frame.size(); ++k) frame[k] = static_cast<char>(random());
-        bytes += frame;
+        bytes += i == 1 ? bytes : frame;  // two that are equal, and on their way at once
     }
     const File region(memfd_create("region", MFD_CLOEXEC));
     const auto put = [&] { ASSERT_EQ(pwrite(region.fd(), bytes.data(), bytes.size(), 0), ssize_t(bytes.size())); };
@@ -199,8 +199,8 @@ TEST_F(SentSetTest, WhatHasComeEarlyAndIsTheSameIsNotSentAgain) {
     std::atomic<bool> may_be_there{false};
     SetSender sender(*line.source, may_be_there);
     ASSERT_EQ(sender.send_early([&](FrameWriter& to) { return pack_file(region.fd(), bytes.size(), to); }).text(), "");
-    bytes[frame_bytes + 5] ^= 1;
-    bytes.replace(2 * frame_bytes, frame_bytes, frame_bytes, 0);
+    bytes[4 * frame_bytes + 5] ^= 1;
+    bytes.replace(frame_bytes, frame_bytes, frame_bytes, 0);
     put();
     Description d = example();
     d.clients.clear();
@@ -311,7 +311,7 @@ TEST(MoveOrderTest, ComesBackAndNothingElseIsTakenForOne) {
     EXPECT_THAT(MoveOrder::parse("GET / HTTP/1.1\n", same).text(), HasSubstr("not the stream"));
     EXPECT_THAT(MoveOrder::parse("barcuda move 9\n", same).text(), HasSubstr("'barcuda move 9'"));
     for (const std::string id : {"no-id", "0123456789abcdef0123456789abcdef"})
-        EXPECT_THAT(MoveOrder::parse("barcuda move 2\n" + id + "\nvm\nregion\nsource\nguests\n", same).text(),
+        EXPECT_THAT(MoveOrder::parse("barcuda move 3\n" + id + "\nvm\nregion\nsource\nguests\n", same).text(),
                     HasSubstr("damaged"));
 }
 
