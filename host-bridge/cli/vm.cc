@@ -126,26 +126,6 @@ Words put_words(const VmOptions& c, const Machine& m) {
     return words;
 }
 
-// What is wrong with the options or missing here, before anything is made. `goes_on`: with the disk of a kept VM.
-Failure wrong(const VmOptions& c, bool goes_on) {
-    if (c.user.empty() || c.user.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") != std::string::npos)
-        return fmt::format("--user {}: a user's name has lower-case letters, digits, _ and -", c.user);
-    for (const std::string& file : c.put)
-        if (access(file.c_str(), R_OK) != 0) return fmt::format("--put {}: {}", file, strerror(errno));
-    if (goes_on && (!c.image.empty() || !c.debian.empty()))
-        return fmt::format("{0} has a disk already, so leave out --image and --debian; `barcuda vm rm {0}` removes it",
-                           c.name);
-    if (c.dry_run) return {};
-    std::vector<Tool> tools = {{"qemu-system-x86_64", "qemu-system-x86"},
-                               {"ssh", "openssh-client"},
-                               {"ssh-keygen", "openssh-client"},
-                               {"scp", "openssh-client"}};
-    add_system_folders_to_path();
-    if (c.image.empty() && !goes_on)
-        for (const Tool& tool : tools_for_debian(c.release())) tools.push_back(tool);
-    return missing(tools);
-}
-
 // Finds the region's size.
 Failure look_at_region(const VmOptions& c, VmConfig& device) {
     device.size = c.bridge.region_size;
@@ -156,6 +136,28 @@ Failure look_at_region(const VmOptions& c, VmConfig& device) {
     if (!S_ISREG(status.st_mode)) return fmt::format("--region {}: it is not a regular file", c.region);
     device.size = status.st_size;
     return {};
+}
+
+// What is wrong with the options or missing here, before anything is made. `goes_on`: with the disk of a kept VM.
+Failure wrong(const VmOptions& c, bool goes_on) {
+    if (c.user.empty() || c.user.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") != std::string::npos)
+        return fmt::format("--user {}: a user's name has lower-case letters, digits, _ and -", c.user);
+    for (const std::string& file : c.put)
+        if (access(file.c_str(), R_OK) != 0) return fmt::format("--put {}: {}", file, strerror(errno));
+    if (goes_on && (!c.image.empty() || !c.debian.empty()))
+        return fmt::format("{0} has a disk already, so leave out --image and --debian; `barcuda vm rm {0}` removes it",
+                           c.name);
+    VmConfig device;
+    if (Failure failure = look_at_region(c, device)) return failure;
+    if (c.dry_run) return {};
+    std::vector<Tool> tools = {{"qemu-system-x86_64", "qemu-system-x86"},
+                               {"ssh", "openssh-client"},
+                               {"ssh-keygen", "openssh-client"},
+                               {"scp", "openssh-client"}};
+    add_system_folders_to_path();
+    if (c.image.empty() && !goes_on)
+        for (const Tool& tool : tools_for_debian(c.release())) tools.push_back(tool);
+    return missing(tools);
 }
 
 // Waits until the guest says that it is ready.

@@ -234,6 +234,7 @@ class Lane {
         // While a stream captures the worker unloads code later, and frees later what it has not allocated.
         if (captures_ && (place.module || place.kind == "symbol")) return;
         if (place.lives && place.kind == "vmm") {
+            wait();  // cuMemUnmap does not wait for what the GPU still does there
             unmap(place);
             place.lives = false;
             say("unmapped %llx", place.at);
