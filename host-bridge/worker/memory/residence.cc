@@ -23,8 +23,9 @@ constexpr std::uint64_t until_more_may_leave = 1'000 * ms;
 // Memory that others have taken from the card though it was promised.
 constexpr std::uint64_t until_there_is_room = 50 * ms;
 constexpr unsigned most_vain_returns = 20;
-// How long the worker asks for memory that the driver's own allocation lacks.
-constexpr std::uint64_t drivers_patience = 2'000 * ms;
+// How long the worker asks for memory that the driver's own allocation lacks. The context of an idle client may have to
+// leave first (--context-idle), which takes seconds on a busy host.
+constexpr std::uint64_t drivers_patience = 6'000 * ms;
 
 constexpr unsigned bit(State state) { return 1u << static_cast<unsigned>(state); }
 struct Successors {

@@ -189,7 +189,7 @@ def test_a_bridge_that_finds_what_it_does_not_understand_ends_no_client(region, 
     client = region.background("client", *COPIES, f"seed={random.randrange(1 << 30)}")
     bridge.wait_for("client admitted")
     ran = upgrade(region, "--binary", odd_bridge("becomes"))
-    assert ran.status == 1 and "did not come to serve: the link to workers has number 3 in the running bridge, and 4 to 5" in ran.err, ran
+    assert ran.status == 1 and "did not come to serve: the link to workers has number 4 in the running bridge, and 5 to 6" in ran.err, ran
     assert client.wait() == 0, f"{client}{bridge.log}"
 
 
