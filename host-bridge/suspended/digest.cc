@@ -69,7 +69,8 @@ std::string Digest::text() const {
 }
 
 std::uint32_t frame_checksum(std::span<const std::byte> bytes) {
-    return static_cast<std::uint32_t>(XXH64(bytes.data(), bytes.size(), 0));
+    constexpr std::byte nothing{};
+    return static_cast<std::uint32_t>(XXH64(bytes.empty() ? &nothing : bytes.data(), bytes.size(), 0));
 }
 
 }  // namespace barcuda
