@@ -69,8 +69,10 @@ std::string Digest::text() const {
 }
 
 std::uint32_t frame_checksum(std::span<const std::byte> bytes) {
-    constexpr std::byte nothing{};
-    return static_cast<std::uint32_t>(XXH64(bytes.empty() ? &nothing : bytes.data(), bytes.size(), 0));
+    XXH64_state_t state;
+    XXH64_reset(&state, 0);
+    XXH64_update(&state, bytes.data(), bytes.size());
+    return static_cast<std::uint32_t>(XXH64_digest(&state));
 }
 
 }  // namespace barcuda
