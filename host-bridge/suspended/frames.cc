@@ -645,11 +645,9 @@ bool WideFile::fill(std::uint64_t at, std::span<const std::byte> bytes) {
     if (!map_ || bytes.size() < smallest || at + bytes.size() > most) return false;
     if (const std::uint64_t end = at + bytes.size(); end > size_) {
         const std::lock_guard lock(grows_);
-        if (end > size_) {
-            // By the last byte, since frames that are written otherwise make the file longer, too.
-            if (pwrite(file_, &bytes.back(), 1, static_cast<off_t>(end - 1)) != 1) return false;
-            size_ = end;
-        }
+        // By the last byte, since frames that are written otherwise make the file longer, too.
+        if (pwrite(file_, &bytes.back(), 1, static_cast<off_t>(end - 1)) != 1) return false;
+        size_ = std::max(size_.load(), end);
     }
     const std::uint64_t first = at / page * page;
     if (madvise(map_ + first, at + bytes.size() - first, MADV_POPULATE_WRITE) != 0) return false;
