@@ -9,8 +9,8 @@
 
 namespace barcuda {
 
-// Takes frames until the filler says that these were all. At most so many bytes. The conveyor must live until the
-// writer has finished.
+// Takes frames until the filler says the end, and at most `most` bytes. The conveyor must live until the writer has
+// finished.
 Failure pack_conveyor(const Conveyor& from, std::uint64_t most, FrameWriter& to);
 // Fills in all frames: several threads decompress each into its slot, and compare its checksum.
 Failure feed_conveyor(const FrameReader& from, const Conveyor& to);

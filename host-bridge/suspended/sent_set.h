@@ -20,8 +20,8 @@ class SetSender : public SetPlace {
     // `may_be_there` becomes true when the destination may have all of it. (It may, if its answer is lost.)
     SetSender(Stream& to, std::atomic<bool>& may_be_there) : to_(to), may_be_there_(may_be_there) {}
 
-    // Sends frames of any part while programs change them. What is the same later, in whichever part, is not sent
-    // again.
+    // Sends frames of any part while programs change them. A frame with the same bytes is not sent again later, even as
+    // part of another file.
     Failure send_early(const std::function<Failure(FrameWriter&)>& fill);
 
     FrameWriter::Known known(const std::string& name) override;

@@ -144,7 +144,7 @@ struct Leave::Ahead {
     std::vector<CodeStore::Ref> code;
     std::size_t image = 0;
     std::uint64_t of_image = 0;  // bytes that are done
-    Contents memory{0, 0};       // its name, and so many bytes that are done
+    Contents memory{0, 0};       // the name of the current memory, and its bytes that are done
     bool done = false;
 
     // Each copy is waited for before its frame is passed on.

@@ -19,7 +19,7 @@
 
 namespace barcuda {
 
-// What is there, by its name: an address, or the id of an array.
+// A piece of memory or an array: its name is an address, or the array's id.
 struct Contents {
     std::uint64_t name, bytes;
     bool operator==(const Contents&) const = default;
@@ -33,7 +33,7 @@ struct CopyBatches {
 class OutFrames {
   public:
     OutFrames(const Conveyor& to, CopyBatches copies);
-    // `at`: where so many bytes are to go, at most a slot's. They may arrive until the batch ends.
+    // `at`: the place for the next `bytes`, at most a slot's. They may arrive until the batch ends.
     Failure place(std::size_t bytes, std::byte*& at);
     // What is placed next begins a frame.
     Failure end_frame() { return used_ != 0 ? end_slot() : Failure(); }
@@ -80,7 +80,7 @@ class InFrames {
     const CopyBatches copies_;
     std::vector<std::uint32_t> full_;  // bytes of each slot; 0: it is not full
     bool ended_ = false;
-    std::size_t next_ = 0, used_ = 0, here_ = 0;  // of here_ bytes of the slot, so many are taken
+    std::size_t next_ = 0, used_ = 0, here_ = 0;  // the slot, its bytes that were taken, and all its bytes
     std::vector<std::uint32_t> batch_, before_;
     std::uint64_t bytes_ = 0;
 };

@@ -30,7 +30,7 @@ class Meter:
 
 
 class Program:
-    """A program of the benchmark that does a thing so many times when a line comes, and then waits for another line."""
+    """A program of the benchmark that starts its work when a line comes, and then waits for another line."""
 
     def __init__(self, place, program, *arguments):
         command, env = place.command([str(program), *map(str, arguments)])

@@ -19,8 +19,8 @@ namespace {
 
 // ---- threads -------------------------------------------------------------------------------------------------------
 
-// Microseconds for one operation, over all threads: each calls `work` with its number, which does so many operations,
-// again and again for `seconds`. The threads have each done it once before the time begins.
+// Microseconds for one operation, over all threads: each calls `work` with its number again and again for `seconds`;
+// a call does `operations` of them. The threads have each done it once before the time begins.
 template <class F> double together(int threads, int operations, double seconds, F work) {
     std::atomic<int> ready{0}, failed{0};
     std::atomic<bool> go{false};
@@ -201,7 +201,7 @@ int help(int status) {
         "  --only       only metrics that match, e.g. 'launch_16*'\n"
         "  --budget     milliseconds for one metric (200; quick: 60)\n"
         "  --objects N  N streams, then N events: time and memory of each; a line on stdin lets it go on\n"
-        "  --code MB    modules of so many MB, a thousand kernels, parameters by the KiB; a line on stdin lets it go "
+        "  --code MB    modules of MB megabytes, a thousand kernels, parameters by the KiB; a line on stdin lets it go "
         "on\n"
         "  --begin      waits for a line on stdin; then the first call, the first launch, the first copy of malloc's "
         "memory\n"

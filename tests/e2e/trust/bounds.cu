@@ -2,9 +2,9 @@
 // bounds.cu: for test_limits.py: what a client may have beside device memory. `pinned`: takes pinned memory until there
 // is no more, twice, and prints how many MiB. `events`: the same, of events. `image`: what an image of 256 MiB that is
 // none is refused with; and that all is well then. `print LINES`: that many lines of 64 bytes. `queue LAUNCHES`:
-// launches so many kernels behind one that waits; prints "running" when all were called; ends it at the end of its
-// input. `large MIB`: prints "running", and at the end of its input asks for so much pinned memory at once; prints the
-// answer's number.
+// launches LAUNCHES kernels behind one that waits; prints "running" when all were called; ends the first at the end of
+// its input. `large MIB`: prints "running", and at the end of its input asks for MIB of pinned memory at once; prints
+// the number of the answer.
 #include <cstring>
 #include <string>
 #include <thread>
