@@ -64,7 +64,7 @@ TEST_F(KeptTest, NamesAreThoseOfThePrefixAndAreDroppedTogether) {
 }
 TEST_F(KeptTest, AChildIsLookedAtAndReapedByTheKeeper) {
     auto [rest, go] = test::a_link();
-    const pid_t child = test::fork_child([&, its = rest.fd()] {
+    const pid_t child = test::fork_child([&go = go, its = rest.fd()] {
         go = File();
         char none;
         return read(its, &none, 1) == 0 ? 7 : 8;
@@ -99,7 +99,7 @@ TEST(KeptWithoutAKeeper, KeepsNothing) {
 TEST(KeptWithoutAKeeper, AChildIsTheBridgesOwn) {
     const Kept kept;
     auto [rest, go] = test::a_link();
-    const pid_t child = test::fork_child([&, its = rest.fd()] {
+    const pid_t child = test::fork_child([&go = go, its = rest.fd()] {
         go = File();
         char none;
         return read(its, &none, 1) == 0 ? 7 : 8;
