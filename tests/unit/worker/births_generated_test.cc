@@ -395,7 +395,8 @@ TEST_P(BirthsOfRows, IsCarriedOrRefused) {
     if (outcome->what == Outcome::refused) FAIL() << outcome->hindrance;
     FAIL() << "no commands were found that make it: teach the generator (tests/hostile/honest.h)";
 }
-// Two processes a row take seven times as long under a sanitizer, to which all rows are the same code: it sees each fourth.
+// Two processes a row take seven times as long under a sanitizer, to which all rows are the same code: it sees each
+// fourth one.
 std::vector<Op> carried_rows() {
     std::vector<Op> rows = rows_that(leaves_something);
     if (!sanitized) return rows;
