@@ -5,6 +5,7 @@
 #include "guest-allocator/driver/managed.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "guest-allocator/client/command.h"
@@ -39,10 +40,11 @@ std::vector<std::unique_ptr<Chunk>>& chunks() {
     return all;
 }
 
-// Null: it must stay in the region.
+// For an allocation at its beginning. Null: it must stay in the region.
 Range* make_and_add_range(std::size_t bytes) {
     std::unique_ptr<Range> range = make_range((bytes + unit - 1) / unit * unit);
     if (!range) return nullptr;
+    range->add_part(range->begin, range->begin + bytes);
     take_faults();
     Range* const added = range.get();
     std::lock_guard lock(state().mutex);
@@ -52,6 +54,13 @@ Range* make_and_add_range(std::size_t bytes) {
 
 void record(std::uintptr_t address, std::size_t bytes, unsigned flags, Range* range) {
     std::lock_guard lock(state().mutex);
+    if (range) {
+        const Range::Part added = range->grow(address + bytes);
+        // Blocks that the CPU has already, or that are on their way to it, came without this. It was never written: on
+        // the device it is zeros.
+        if (range->blocks.any_open() || !range->prefetches.empty())
+            memset(range->alias + (added.begin - range->begin), 0, added.end - added.begin);
+    }
     state().allocations.add({address, bytes, flags, owner_of(current_context()), range, {}, 0});
 }
 
@@ -72,7 +81,7 @@ std::uintptr_t allocate(std::size_t bytes, unsigned flags) {
             break;
         }
     if (!at) {
-        Range* const range = make_and_add_range(unit);
+        Range* const range = make_and_add_range(bytes);
         if (!range) return 0;
         range->shared = true;
         chunk = chunks().emplace_back(std::make_unique<Chunk>(range)).get();

@@ -60,6 +60,36 @@ static int growing() {
     return printf("grown\n"), 0;
 }
 
+// New small memory lies in a block that the CPU has already, or is about to get: it is zeros, and is copied from then
+// on. The region's pages were another allocation's before.
+static int beside() {
+    const size_t n = 1000;
+    int* const before = managed(1 << 19);
+    memset(before, 0xa5, sizeof *before << 19);
+    CHECK(cudaFree(before));
+    const cudaMemLocation cpu{cudaMemLocationTypeHost, 0};
+    std::vector<int*> all;
+    for (int i = 0; i < 4; ++i) {
+        all.push_back(managed(n));
+        add<<<1, 32>>>(all.front(), n, 1);
+        const auto look = [&] {
+            CHECK(cudaDeviceSynchronize());
+            REQUIRE(all_are(all.front(), n, i + 1));
+        };
+        if (i % 2 == 0) look();
+        else CHECK(cudaMemPrefetchAsync(all.front(), n * sizeof(int), cpu, 0, nullptr));
+        all.push_back(managed(n));
+        look();
+        REQUIRE(all_are(all.back(), n, 0));
+        all.back()[n - 1] = 7;
+        add<<<1, 32>>>(all.back(), n, 1);
+        CHECK(cudaDeviceSynchronize());
+        REQUIRE(all_are(all.back(), n - 1, 1) && all.back()[n - 1] == 8);
+    }
+    for (int* p : all) CHECK(cudaFree(p));
+    return printf("beside\n"), 0;
+}
+
 // More than the device has.
 static int full() {
     const size_t n = 4 << 20;
@@ -150,9 +180,10 @@ static int scattered() {
 }
 
 int main(int argc, char** argv) {
-    if (argc != 2) return printf("managed_edges full | growing | reset | scattered | lost | end\n"), 2;
+    if (argc != 2) return printf("managed_edges full | growing | beside | reset | scattered | lost | end\n"), 2;
     if (!strcmp(argv[1], "lost")) return lost();
     if (!strcmp(argv[1], "growing")) return growing();
+    if (!strcmp(argv[1], "beside")) return beside();
     if (!strcmp(argv[1], "full")) return full();
     if (!strcmp(argv[1], "reset")) return reset();
     if (!strcmp(argv[1], "scattered")) return scattered();

@@ -47,6 +47,10 @@ def test_larger_and_larger_memory_is_on_the_device(small_device):
     assert "stays in the region" not in ran.said, ran
 
 
+def test_new_memory_in_a_block_that_the_cpu_has_is_zeros(small_device):
+    client(small_device, EDGES, "beside", says="beside")
+
+
 def test_memory_is_usable_after_a_reset(small_device):
     client(small_device, EDGES, "reset", says="reset")
 

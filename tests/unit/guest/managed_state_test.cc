@@ -143,6 +143,17 @@ TEST(ManagedRanges, KeepThePartsThatAreVariablesInOrder) {
     EXPECT_EQ(at + 8, range.parts[0].end);
     EXPECT_EQ(at + 64, range.parts[1].begin);
 }
+TEST(ManagedRanges, OfAllocationsAreCopiedAsFarAsThereHasBeenOne) {
+    Space range(window_begin, unit, nullptr);
+    range.add_part(window_begin, window_begin + 1000);
+    const Space::Part more = range.grow(window_begin + 5000);
+    EXPECT_EQ(window_begin + 1000, more.begin);
+    EXPECT_EQ(window_begin + 5000, more.end);
+    const Space::Part none = range.grow(window_begin + 2000);
+    EXPECT_EQ(none.begin, none.end);
+    ASSERT_EQ(1u, range.parts.size());
+    EXPECT_EQ(window_begin + 5000, range.parts[0].end);
+}
 
 TEST(ManagedAllocations, AreFoundByAddressOrByBeginning) {
     Allocations allocations;

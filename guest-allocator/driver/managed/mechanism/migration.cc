@@ -28,7 +28,6 @@ namespace {
 // What of these blocks is copied: copy(device address, alias, bytes), until one fails.
 template <class Copy> CUresult each_part(const Range& range, const Run& run, Copy copy) {
     const std::uintptr_t begin = range.start(run), end = begin + range.bytes(run);
-    if (!range.of_variables) return copy(begin, range.alias + (begin - range.begin), end - begin);
     CUresult r = CUDA_SUCCESS;
     for (const Range::Part& p : range.parts) {
         const std::uintptr_t first = std::max(p.begin, begin), last = std::min(p.end, end);
@@ -103,8 +102,8 @@ MigrationStream* migration_stream(CUcontext context) noexcept {
 MigrationStream* migration_stream_for(const Range& range) noexcept {
     MigrationStream* const m = migration_stream(range.context);
     if (!m || m->context == range.context || m->reaches[range.of_variables]) return m;
-    const CUdeviceptr some = !range.of_variables ? range.begin : range.parts.empty() ? 0 : range.parts.front().begin;
-    if (!some) return m;
+    if (range.parts.empty()) return m;
+    const CUdeviceptr some = range.parts.front().begin;
     if ((m->reaches[range.of_variables] = reads_a_byte(*m, some))) return m;
     if (logs_debug()) log_line("managed memory moves in the program's context: another one does not reach it");
     const CUcontext own = m->context;

@@ -52,7 +52,8 @@ struct Range {
     bool untouched = false;   // neither side has written it: it reads as zeros
     bool accessible = false;  // the CPU may touch some block (Ranges::accessible)
     std::vector<Prefetch> prefetches;
-    // What is copied between the sides, if not all of it: sorted, disjoint.
+    // What is copied between the sides: sorted, disjoint. Of a range of allocations one part, from the beginning to the
+    // end of the last allocation that it has ever had.
     struct Part {
         std::uintptr_t begin, end;
     };
@@ -78,6 +79,12 @@ struct Range {
     void add_part(std::uintptr_t from, std::uintptr_t to) {
         parts.push_back({std::max(from, begin), std::min(to, end)});
         std::ranges::sort(parts, {}, &Part::begin);
+    }
+    // The last part reaches up to there. Returns what is new of it, which has never been copied.
+    Part grow(std::uintptr_t to) {
+        const std::uintptr_t before = parts.back().end;
+        parts.back().end = std::max(before, to);
+        return {before, parts.back().end};
     }
     // The device may change these blocks: a copy that is on its way is not their last state.
     void outdate_prefetches(const Run& run) {
