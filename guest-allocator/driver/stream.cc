@@ -331,6 +331,14 @@ void wait_for_streams_quietly(std::span<const std::pair<CUstream, CUcontext>> st
 
 std::unique_lock<Mutex> hold_captures() noexcept { return std::unique_lock(mutex); }
 
+bool all_is_idle(CUcontext context) noexcept {
+    if (!is_idle(context, nullptr)) return false;
+    unsigned few = 64;
+    return !any_of_streams(context, [&](CUstream stream, const StreamRecord&) {
+        return few-- == 0 || may_be_busy(context, stream);
+    }) && std::ranges::none_of(leaving(), [&](const Leaving& l) { return l.context == context && l.fence->pending(); });
+}
+
 bool is_closed(CUstream stream, CUcontext context) noexcept {
     if (open_captures.load(std::memory_order_relaxed) == 0) return false;
     if (real(stream)) return capturing(stream);

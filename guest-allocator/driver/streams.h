@@ -23,6 +23,9 @@ void wait_for_streams_quietly(std::span<const std::pair<CUstream, CUcontext>> st
 // Called before a stream begins to capture: the work that it was given so far can still be waited for. Hold the lock
 // until the capture has begun: no thread puts a fence behind a stream meanwhile.
 std::unique_lock<Mutex> before_capture(CUstream stream) noexcept;
+// All that the context's streams were given has been waited for, as far as this process knows, and none captures. The
+// captures' lock (hold_captures) is held. (Of many streams it is not asked.)
+bool all_is_idle(CUcontext context) noexcept;
 // While it is held no stream begins to capture.
 std::unique_lock<Mutex> hold_captures() noexcept;
 // True if putting internal work into this stream, as it is spelled, would join or invalidate a capture: the stream's

@@ -71,7 +71,7 @@ CUresult adopt(CUdeviceptr address, std::size_t bytes, std::uint64_t code) noexc
         if (!first) first = range;
         // The CPU may have access to other variables of the page, but does not have this one's contents: they must be
         // fetched.
-        invalidate(*range, range->all());
+        invalidate(*range, range->all(), {});
         range->add_part(address, address + bytes);
         at = range->end;
     }

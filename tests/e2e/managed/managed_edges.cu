@@ -90,6 +90,66 @@ static int beside() {
     return printf("beside\n"), 0;
 }
 
+// A copy from memory of the host's takes what the CPU has written to the device, in its own stream. Without a wait the
+// CPU may go on to touch it: it is fetched again, and must not come before it has arrived.
+static int hosts() {
+    const size_t n = 4 << 20;
+    int *p = managed(n), *copied;
+    cudaStream_t s;
+    CHECK(cudaStreamCreate(&s));
+    CHECK(cudaMalloc(&copied, n * sizeof *p));
+    add<<<4, 64, 0, s>>>(p, n, 1);
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaStreamAttachMemAsync(s, p, 0, cudaMemAttachHost));
+    for (int round = 2; round < 6; ++round) {
+        CHECK(cudaDeviceSynchronize());
+        for (size_t i = 0; i < n; ++i) p[i] = round;
+        CHECK(cudaMemcpyAsync(copied, p, n * sizeof *p, cudaMemcpyDefault, s));
+        for (size_t i = n; i-- > 0;) REQUIRE(p[i] == round);
+    }
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaStreamDestroy(s));
+    CHECK(cudaFree(copied));
+    CHECK(cudaFree(p));
+    return printf("read\n"), 0;
+}
+
+// What the CPU has written is there for each stream's next kernel, and no stream waits for another one's kernels
+// because of it.
+__global__ void spin(volatile int* word) {
+    while (*word == 0) continue;
+}
+__global__ void release(const int* p, size_t n, int* word) {
+    if (p[n - 1] == 5) *reinterpret_cast<volatile int*>(word) = 1;
+}
+static int streams() {
+    const size_t n = 1 << 20;
+    int *p = managed(n), *q = managed(n), *word;
+    CHECK(cudaHostAlloc(&word, sizeof *word, cudaHostAllocMapped));
+    cudaStream_t s[2];
+    for (cudaStream_t& each : s) CHECK(cudaStreamCreateWithFlags(&each, cudaStreamNonBlocking));
+    for (int round = 0; round < 8; ++round) {
+        CHECK(cudaDeviceSynchronize());
+        *word = 0;
+        const bool busy = round % 2;  // the first stream is at work already
+        const auto attach = [&](unsigned flags) {
+            if (!busy) return;
+            for (int* each : {p, q}) CHECK(cudaStreamAttachMemAsync(s[1], each, 0, flags));
+        };
+        attach(cudaMemAttachHost);
+        for (int* each : {p, q})
+            for (size_t i = 0; i < n; ++i) each[i] = 5;
+        if (busy) spin<<<1, 1, 0, s[0]>>>(word);
+        attach(cudaMemAttachGlobal);
+        add<<<4, 64, 0, s[0]>>>(p, n, 1);
+        if (!busy) spin<<<1, 1, 0, s[0]>>>(word);
+        release<<<1, 1, 0, s[1]>>>(q, n, word);
+        CHECK(cudaDeviceSynchronize());
+        REQUIRE(all_are(p, n, 6) && all_are(q, n, 5));
+    }
+    return printf("apart\n"), 0;
+}
+
 // More than the device has.
 static int full() {
     const size_t n = 4 << 20;
@@ -180,10 +240,13 @@ static int scattered() {
 }
 
 int main(int argc, char** argv) {
-    if (argc != 2) return printf("managed_edges full | growing | beside | reset | scattered | lost | end\n"), 2;
+    if (argc != 2)
+        return printf("managed_edges full | growing | beside | hosts | streams | reset | scattered | lost | end\n"), 2;
     if (!strcmp(argv[1], "lost")) return lost();
     if (!strcmp(argv[1], "growing")) return growing();
     if (!strcmp(argv[1], "beside")) return beside();
+    if (!strcmp(argv[1], "hosts")) return hosts();
+    if (!strcmp(argv[1], "streams")) return streams();
     if (!strcmp(argv[1], "full")) return full();
     if (!strcmp(argv[1], "reset")) return reset();
     if (!strcmp(argv[1], "scattered")) return scattered();

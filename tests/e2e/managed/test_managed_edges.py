@@ -51,6 +51,16 @@ def test_new_memory_in_a_block_that_the_cpu_has_is_zeros(small_device):
     client(small_device, EDGES, "beside", says="beside")
 
 
+def test_memory_of_the_hosts_is_fetched_again_behind_what_went_to_the_device(region):
+    region.serve()
+    client(region, EDGES, "hosts", says="read")
+
+
+def test_no_stream_waits_for_anothers_kernels_because_the_cpu_has_written(region):
+    region.serve()
+    client(region, EDGES, "streams", says="apart")
+
+
 def test_memory_is_usable_after_a_reset(small_device):
     client(small_device, EDGES, "reset", says="reset")
 

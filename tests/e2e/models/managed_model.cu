@@ -8,7 +8,9 @@
 // the ways that CUDA has. What is not waited for is other ranges' work: threads, and streams, go on while the CPU
 // touches what is its own.
 //
-//   managed_model [seconds=N | steps=N] [seed=N] [max=BYTES] [threads=N]
+//   managed_model [seconds=N | steps=N] [seed=N] [max=BYTES] [threads=N] [turns=1]
+//
+// With turns=1 CPU and kernels often take turns on the same bytes, alone in the device, as loops of programs do.
 //
 // It knows nothing of Barcuda: it passes on CUDA's own library, where the CPU may touch managed memory while kernels
 // work on other such memory (cudaDevAttrConcurrentManagedAccess), and names the seed and the step where it does not.
@@ -32,6 +34,7 @@
 namespace {
 
 double max_bytes = 4 << 20;  // of an allocation: an option
+double turns = 0;            // another one
 std::mutex capturing;        // a wait for the device is no part of a graph
 std::atomic<uint64_t> touched{0}, launched{0}, prefetched{0}, forked{0};
 
@@ -85,6 +88,7 @@ class Program {
 
     void act() {
         Buffer& b = any();
+        if (turns != 0 && random_.one_in(4)) return in_turn(b, any());
         switch (random_.below(24)) {
             case 0:
             case 1:
@@ -246,7 +250,9 @@ class Program {
     // ---- the device
     void kernel(Buffer& b) {
         const Range r = range(b);
-        const int s = stream_for(b);
+        kernel(b, r, stream_for(b));
+    }
+    void kernel(Buffer& b, Range r, int s) {
         note(b, "kernel", r, s);
         const auto key = static_cast<unsigned char>(random_());
         exclusive_or<<<4, 64, 0, streams_[s]>>>(b.at + r.at, r.bytes, key);
@@ -366,6 +372,46 @@ class Program {
         b.stream = idle;
     }
 
+    // The CPU and kernels of one stream take turns on the same bytes, several times. What the CPU does there changes
+    // only sometimes, and so does what else is at work: a kernel of another stream, on what the CPU has written
+    // before the turn's own kernel was launched; a kernel that is launched while a thread waits for the one before.
+    void in_turn(Buffer& b, Buffer& other) {
+        if (random_.one_in(2)) {
+            std::lock_guard lock(capturing);
+            CHECK(cudaDeviceSynchronize());
+        }
+        const Range r = range(b);
+        const int s = stream_for(b);
+        const size_t kind = random_.below(3);
+        for (size_t i = 0, most = 3 + random_.below(20); i < most; ++i) {
+            if (random_.one_in(8)) finish(b);
+            else if (b.stream != idle) {
+                note(b, "wait", {}, s);
+                CHECK(cudaStreamSynchronize(streams_[s]));
+                b.stream = idle;
+            }
+            switch (random_.one_in(10) ? random_.below(4) : kind) {
+                case 0: fill(b, {r.at, std::min<size_t>(r.bytes, 1 + random_.below(300))}); break;
+                case 1: check(b, r); break;
+                case 2: words(b); break;
+                default: break;  // it leaves out a turn
+            }
+            const bool both = &b != &other && random_.one_in(6);
+            if (both) finish(other), fill(other, range(other));
+            kernel(b, r, s);
+            if (both) kernel(other);
+            if (random_.one_in(12)) {
+                std::thread waits([&] { CHECK(cudaStreamSynchronize(streams_[s])); });
+                kernel(b, range(b), s);
+                waits.join();
+            }
+            if (random_.one_in(12)) attach(b), prefetch(b);
+            if (b.to_host || (b.attached != idle && b.attached != s)) break;
+            if (random_.one_in(12)) set(b);
+            order(b, s);
+        }
+    }
+
     // ---- hints
     void prefetch(Buffer& b) {
         if (b.is_variable || b.to_host) return;
@@ -453,7 +499,7 @@ class Program {
 }  // namespace
 
 int main(int argc, char** argv) {
-    parse(argc, argv, lanes, {{"max", &max_bytes}});
+    parse(argc, argv, lanes, {{"max", &max_bytes}, {"turns", &turns}});
 #ifdef WITHOUT_VARIABLES
     CHECK(cudaMallocManaged(&variable, lanes * variable_bytes));
     CHECK(cudaMallocManaged(&counters, lanes * sizeof *counters));

@@ -13,6 +13,8 @@ SEED = f"seed={os.environ.get('MANAGED_MODEL_SEED', 14021)}"
 @pytest.mark.parametrize("words, options, bridges, programs", [
     pytest.param(["steps=2000", SEED, "threads=1"], [], {}, [], id="one thread"),
     pytest.param(["steps=1000", SEED, "threads=5"], [], {}, [], id="five threads"),
+    pytest.param(["steps=500", SEED, "threads=1", "turns=1"], [], {}, [], id="one thread whose kernels and CPU take turns"),
+    pytest.param(["steps=150", SEED, "threads=3", "turns=1"], [], {}, [], id="three threads whose kernels and CPUs take turns"),
     pytest.param(["steps=300", "seed=22", "threads=5"], [], {"BARCUDA_SOFT_QUEUES": 2}, [], id="five threads and streams that share two queues"),
     pytest.param(["steps=1000", SEED, "threads=2"], [], {}, ["BARCUDA_MANAGED=host"], id="memory that stays in the region"),
     pytest.param(["steps=1000", SEED, "threads=1", "max=3000"], [], {}, [], id="small memory"),

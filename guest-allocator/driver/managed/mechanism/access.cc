@@ -73,12 +73,12 @@ bool fetch(Range& range, Run run, bool write) noexcept {
     return allow(range, run, write);
 }
 
-bool invalidate(Range& range, Run within) noexcept {
+bool invalidate(Range& range, Run within, const Ride& ride) noexcept {
     if (!range.blocks.any_open()) return false;
     state().ranges.set_touched(range);
     bool sent = false;
     const auto forbid = [&](const Run& run) { return protect(range, run, PROT_NONE); };
-    const auto send = [&](const Run& run) { sent |= write_back(range, run); };
+    const auto send = [&](const Run& run) { sent |= write_back(range, run, ride); };
     if (!range.blocks.close(within, forbid, send)) {
         // Too many mappings: without a boundary all of the range goes.
         mprotect(range.at(range.all()), range.bytes(), PROT_NONE);
@@ -86,7 +86,7 @@ bool invalidate(Range& range, Run within) noexcept {
             range.all(), [](const Run&) { return true; }, send);
     }
     if (!range.blocks.any_open()) state().ranges.set_accessible(range, false);
-    if (sent) begin_epoch(range);
+    if (sent) begin_epoch(range, ride);
     return sent;
 }
 

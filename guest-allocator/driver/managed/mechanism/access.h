@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "guest-allocator/driver/managed/mechanism/migration.h"
 #include "guest-allocator/driver/managed/state/range.h"
 
 namespace barcuda::guest::managed {
@@ -13,7 +14,7 @@ bool allow(Range& range, Run run, bool write) noexcept;
 // The same of blocks on the device's side, which are fetched first. False: they cannot be read.
 bool fetch(Range& range, Run run, bool write) noexcept;
 // The CPU may not touch these blocks any more; what it has written is written back. True: something was.
-bool invalidate(Range& range, Run within) noexcept;
+bool invalidate(Range& range, Run within, const Ride& ride) noexcept;
 // For a moment the CPU may read its old copy of a block that is on the device's side.
 void show_block(const Range& range, std::size_t block, bool show) noexcept;
 

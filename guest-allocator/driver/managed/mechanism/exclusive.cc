@@ -104,7 +104,7 @@ void host_function_done() noexcept {
     std::unique_lock lock(s.mutex);
     if (!s.ranges.any_used_by_functions()) return;
     s.calls.exclude(lock, [&] {
-        for (Range* range : s.ranges.take_used_by_functions()) invalidate(*range, range->all());
+        for (Range* range : s.ranges.take_used_by_functions()) invalidate(*range, range->all(), {});
         finish_all_migrations();  // also those that other threads have posted meanwhile
     });
 }

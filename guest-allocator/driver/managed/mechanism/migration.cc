@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // migration.cc: copies between the region's pages and the device. A context's migrations have a stream of their own.
 // The host side never holds blocks that the device still works on, so a copy to the device need not wait for earlier
-// work of any stream: it starts at once, and the streams' later work waits for it.
+// work of any stream: it starts at once, and the streams' later work waits for it. Where nothing else is at work, it is
+// in the stream whose work wants the blocks (Ride): on the GPU, work that waits for another stream begins later.
 //
 // A driver maps the streams of a context to few queues of the hardware, and an operation that waits for a function of
 // the program's blocks everything behind it in its queue. A migration that such a function waits for must not be there.
@@ -54,6 +55,7 @@ bool use_context(MigrationStream& m, CUcontext context) {
         const InContext before(m.context);
         bare_command<Op::cuStreamDestroy_v2>(m.stream);
         bare_command<Op::cuEventDestroy_v2>(m.last_migration.event);
+        m.sent_in = nullptr;
     }
     m.context = context;
     m.stream = stream;
@@ -71,6 +73,20 @@ bool reads_a_byte(const MigrationStream& m, CUdeviceptr address) {
         if (r = wait_quietly(m.stream); r == CUDA_SUCCESS)
             r = bare_command<Op::copy_out>(static_cast<void*>(&read), address, sizeof read, m.stream);
     return r == CUDA_SUCCESS;
+}
+
+// The migration stream's next work follows what went to the device in a stream of the program's.
+void follow_rides(MigrationStream& m) {
+    const CUstream ridden = std::exchange(m.sent_in, nullptr);
+    if (ridden && !guest::is_idle(m.context, real(ridden)))
+        bare_command<Op::cuStreamWaitEvent>(m.stream, m.last_migration.event, 0u);
+}
+
+CUresult copy_to_device(const Range& range, const Run& run, CUstream stream) {
+    return each_part(range, run, [&](CUdeviceptr there, std::byte* here, std::size_t bytes) {
+        heap::statistics.managed_to_device.add(bytes);
+        return bare_command<Op::cuMemcpyHtoDAsync_v2>(there, static_cast<const void*>(here), bytes, stream);
+    });
 }
 
 }  // namespace
@@ -125,21 +141,40 @@ void end_migration_context(CUcontext context) noexcept {
     std::ranges::fill(m.reaches, false);
 }
 
-bool write_back(const Range& range, const Run& run) noexcept {
-    const MigrationStream* const m = migration_stream_for(range);
-    if (!m) return false;
-    const InContext in(m->context);
-    return each_part(range, run, [&](CUdeviceptr there, std::byte* here, std::size_t bytes) {
-               heap::statistics.managed_to_device.add(bytes);
-               return bare_command<Op::cuMemcpyHtoDAsync_v2>(there, static_cast<const void*>(here), bytes, m->stream);
-           }) == CUDA_SUCCESS;
+// A program with functions in streams has migrations in a context of their own. A capture would take the copies for a
+// part of its graph; or the legacy stream would refuse them, while a stream that it waits for captures.
+Ride::Ride(ActiveStream& stream) noexcept {
+    const CUstream itself = real(stream.stream);
+    if (host_functions_given() || (itself && context_of(itself) != stream.context)) return;
+    const MigrationStream* const m = migration_stream(stream.context);
+    if (!m || m->context != stream.context) return;
+    no_capture_begins_ = hold_captures();
+    if (all_is_idle(stream.context)) stream_ = &stream;
+    else no_capture_begins_.unlock();
 }
 
-void begin_epoch(const Range& range) noexcept {
-    MigrationStream* const m = migration_stream(range.context);
+bool write_back(const Range& range, const Run& run, const Ride& ride) noexcept {
+    if (ride.takes(range)) {
+        const InContext in(range.context);
+        order_after_migrations(ride.stream());  // each is ordered after the one before
+        return copy_to_device(range, run, ride.stream().stream) == CUDA_SUCCESS;
+    }
+    MigrationStream* const m = migration_stream_for(range);
+    if (!m) return false;
     const InContext in(m->context);
-    bare_command<Op::cuEventRecordWithFlags>(m->last_migration.event, m->stream, 0u);
+    follow_rides(*m);
+    return copy_to_device(range, run, m->stream) == CUDA_SUCCESS;
+}
+
+// The mark is behind the copies alone, not behind the work that wants them: other streams wait for no more than that.
+void begin_epoch(const Range& range, const Ride& ride) noexcept {
+    const bool rides = ride.takes(range);
+    MigrationStream* const m = rides ? &migration_streams()[range.context] : migration_stream(range.context);
+    const InContext in(m->context);
+    bare_command<Op::cuEventRecordWithFlags>(m->last_migration.event, rides ? ride.stream().stream : m->stream, 0u);
     m->last_migration.epoch = state().epochs.begin();
+    m->sent_in = rides ? ride.stream().stream : nullptr;
+    if (rides) ride.stream().epoch = m->last_migration.epoch;
 }
 
 CUresult post_fetch(const Range& range, const Run& run, CUstream stream) noexcept {
@@ -150,9 +185,10 @@ CUresult post_fetch(const Range& range, const Run& run, CUstream stream) noexcep
 }
 
 bool fetch_now(const Range& range, const Run& run) noexcept {
-    const MigrationStream* const m = migration_stream_for(range);
+    MigrationStream* const m = migration_stream_for(range);
     if (!m) return false;
     const InContext in(m->context);
+    follow_rides(*m);
     return post_fetch(range, run, m->stream) == CUDA_SUCCESS && wait_quietly(m->stream) == CUDA_SUCCESS;
 }
 
@@ -176,7 +212,16 @@ void finish_migrations(CUcontext context) noexcept {
     const auto at = migration_streams().find(context);
     if (at == migration_streams().end() || !at->second.stream) return;
     const InContext in(at->second.context);
+    follow_rides(at->second);
     wait_quietly(at->second.stream);
+}
+
+void stream_ends(CUstream stream) noexcept {
+    for (auto& [context, m] : migration_streams()) {
+        if (m.sent_in != stream) continue;
+        const InContext in(m.context);
+        follow_rides(m);
+    }
 }
 
 void finish_all_migrations() noexcept {

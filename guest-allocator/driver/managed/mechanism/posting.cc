@@ -25,6 +25,8 @@ void update_fast_path(const CUstream* stream) {
     else s.gates.end_fast_path();
 }
 
+Ride ride_in(const CUstream* stream) { return stream ? Ride(active_stream(*stream)) : Ride(); }
+
 // The command's work comes after the migrations so far. If its stream is unknown, they must be done.
 void order_command(const CUstream* stream, bool sent) {
     if (stream) return order_after_migrations(active_stream(*stream));
@@ -53,8 +55,11 @@ void Posting::kernels(const CUstream* given) noexcept {
     const auto concerns = [&](const Range& range) {
         return given ? range.attachment.concerns(stream) : range.attachment.mode != Attachment::host;
     };
-    for (Range* range : std::vector(s.ranges.accessible()))
-        if (concerns(*range)) sent |= invalidate(*range, range->all());
+    if (const std::vector<Range*> accessible = s.ranges.accessible(); !accessible.empty()) {
+        const Ride ride = ride_in(given);
+        for (Range* range : accessible)
+            if (concerns(*range)) sent |= invalidate(*range, range->all(), ride);
+    }
     for (Range* range : std::vector(s.ranges.untouched()))
         if (concerns(*range)) s.ranges.set_touched(*range);
     s.ranges.outdate_prefetches(concerns);
@@ -72,10 +77,11 @@ void Posting::range(std::uint64_t address, std::size_t bytes, const CUstream* gi
     // A thread that shuts a gate waits for commands that are counted already.
     if (!counted_) s.gates.await_open(lock, own_gates());
     bool sent = false, any = false;
+    const Ride ride = s.ranges.accessible().empty() ? Ride() : ride_in(given);
     for (Range* r = s.ranges.next(address); r && r->begin < address + bytes; r = s.ranges.next(r->end)) {
         const Run run = r->blocks_of(address, address + bytes);
         any = true;
-        sent |= invalidate(*r, run);
+        sent |= invalidate(*r, run, ride);
         s.ranges.set_touched(*r);
         r->outdate_prefetches(run);
     }
@@ -119,6 +125,7 @@ void stream_gone(CUstream stream) noexcept {
     if (!exists() || forked_after_init()) return;
     State& s = state();
     std::lock_guard lock(s.mutex);
+    stream_ends(stream);
     // Its work may continue, and its id may become another stream's.
     if (const ActiveStream* const active = s.epochs.find(stream, nullptr)) {
         const InContext in(active->context);
