@@ -13,6 +13,7 @@
 #include "guest-allocator/client/patience.h"
 #include "guest-allocator/client/watched.h"
 #include "guest-allocator/driver/export.h"
+#include "guest-allocator/driver/fence.h"
 #include "guest-allocator/driver/managed.h"
 #include "guest-allocator/driver/streams.h"
 
@@ -432,7 +433,10 @@ CU cuCtxSynchronize() {
         std::lock_guard lock(mutex);
         if (!find(context)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
-    const CUresult r = wait_for_streams(context);
+    CUresult r = CUDA_SUCCESS;
+    if (managed::exists()) [[unlikely]]
+        if (const CUstream only = managed::only_busy_stream(context)) r = synchronize(only);
+    if (r == CUDA_SUCCESS) r = wait_for_streams(context);
     // To the wait for a whole context it is no matter which stream captures.
     return r == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : r;
 }

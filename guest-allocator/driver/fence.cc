@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <deque>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "guest-allocator/client/mutex.h"
 #include "guest-allocator/client/patience.h"
 #include "guest-allocator/driver/capture.h"
+#include "guest-allocator/driver/managed.h"
 #include "guest-allocator/heap/heap.h"
 #include "shm-device/queue/sync.h"
 
@@ -56,6 +58,9 @@ class OneWait {
         publish(*fence_->word, value_);  // the GPU will not write it
         return r;
     }
+
+    bool brings(CUstream stream) const noexcept { return managed::fetch_ahead(stream, *fence_, value_); }
+    void brought(bool done) const noexcept { managed::open_fetched(*fence_, value_, done); }
 
   private:
     Fence* fence_;  // null: the region is full, and so is the channel; or a forked child asks
@@ -210,16 +215,39 @@ bool idle_since_wait(CUstream stream) noexcept {
     return seen && seen->load(std::memory_order_relaxed) == Client::current()->queue().work() + 1;
 }
 
-CUresult wait_for(CUstream stream) noexcept {
+namespace {
+// The managed memory that comes with a wait.
+class Brought {
+  public:
+    Brought(CUstream stream, const OneWait& wait) noexcept : wait_(wait), any_(wait.brings(stream)) {}
+    ~Brought() {
+        if (any_) [[unlikely]]
+            wait_.brought(done);
+    }
+    Brought(const Brought&) = delete;
+    bool done = false;  // the wait is over, without an error
+
+  private:
+    const OneWait& wait_;
+    const bool any_;
+};
+
+template <bool programs> CUresult wait_for_stream(CUstream stream) noexcept {
     Client* client = Client::get();
     if (!client) return CUDA_ERROR_NOT_INITIALIZED;
     stream = real(stream);  // what is remembered of a stream is not every thread's own
     if (capturing(stream)) return command<Op::cuStreamSynchronize>(stream);  // an error, and the driver's to name
-    const std::uint64_t work = client->queue().work();
+    std::uint64_t work = client->queue().work();
     auto* seen = last_wait(stream);
     if (seen && seen->load(std::memory_order_relaxed) == work + 1) return client->take_error();
     CUresult r = CUDA_ERROR_NOT_READY;
-    if (OneWait fence; fence) r = fence(stream);
+    OneWait fence;
+    std::optional<Brought> brought;
+    if (programs && fence && managed::exists()) [[unlikely]] {
+        brought.emplace(stream, fence);
+        work = client->queue().work();
+    }
+    if (fence) r = fence(stream);
     else
         while (r == CUDA_ERROR_NOT_READY) {
             r = command<Op::cuStreamSynchronize>(stream);
@@ -228,8 +256,13 @@ CUresult wait_for(CUstream stream) noexcept {
     if (r != CUDA_SUCCESS) return r;
     const CUresult error = finish_wait(stream, work);
     if (seen && error == CUDA_SUCCESS) seen->store(work + 1, std::memory_order_relaxed);
+    if (brought) brought->done = error == CUDA_SUCCESS;
     return error;
 }
+}  // namespace
+
+CUresult wait_for(CUstream stream) noexcept { return wait_for_stream<false>(stream); }
+CUresult synchronize(CUstream stream) noexcept { return wait_for_stream<true>(stream); }
 
 CUresult wait_quietly(CUstream stream) noexcept {
     CUresult r = CUDA_ERROR_NOT_READY;

@@ -16,6 +16,8 @@ namespace barcuda::guest {
 
 // Waits until all work that was posted to the stream before this call is done. Returns the error of that work, if any.
 CUresult wait_for(CUstream stream) noexcept;
+// The same as a program's own wait: managed memory that the CPU touches behind each of them comes with it.
+CUresult synchronize(CUstream stream) noexcept;
 // The same for work whose result no caller wants, in the middle of any work of the program: nothing is printed.
 CUresult wait_quietly(CUstream stream) noexcept;
 // Nothing has been posted to any stream since this one was last waited for.

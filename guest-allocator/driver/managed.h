@@ -11,6 +11,7 @@
 //
 //   range.h          a range of addresses that has memory on both sides, the device's and the host's
 //   blocks.h         on which side each block of a range is
+//   habit.h          which blocks the CPU touches behind each wait
 //   ranges.h         all ranges, and lists of those that are accessible to the CPU, or untouched
 //   allocations.h    what programs have allocated; advice.h, chunk.h
 //   epochs.h         in which order streams' work and migrations come
@@ -24,6 +25,7 @@
 //   faults.h         the CPU touches a block of the device's side: it is fetched
 //   access.h         what both do with the CPU's access (mprotect)
 //   migration.h      and with the blocks (DMA), in migration streams
+//   ahead.cc         the program waits: blocks come with the wait that the CPU is expected to touch then
 //   exclusion.h      Gate, Quiescent; exclusive.cc: Exclusive
 //   backing.h        makes and releases the memory of a range
 //   signals.h        how the CPU's fault comes to faults.h; the program's own handler of SIGSEGV
@@ -60,6 +62,10 @@
 #include <cstdint>
 
 #include "guest-allocator/client/observer.h"
+
+namespace barcuda::guest {
+struct Fence;
+}
 
 namespace barcuda::guest::managed {
 
@@ -101,6 +107,13 @@ class Exclusive {
     struct Held;
     Held* held_ = nullptr;
 };
+
+// The program waits for a stream: blocks that the CPU is expected to touch then are copied behind the stream's work.
+// The wait's fence will be written behind that. True: the wait ends with open_fetched(), `done`: without an error.
+bool fetch_ahead(CUstream stream, Fence& fence, unsigned long long value) noexcept;
+void open_fetched(const Fence& fence, unsigned long long value, bool done) noexcept;
+// The only stream that may be at work, if it is in this context and such blocks might come with a wait for it.
+CUstream only_busy_stream(CUcontext context) noexcept;
 
 // A context is about to end; has ended, with its memory; is its device's first one; a stream is about to be destroyed.
 void context_ends(CUcontext context) noexcept;

@@ -396,7 +396,7 @@ CU cuStreamDestroy_v2(CUstream stream) {
 
 CU cuStreamSynchronize(CUstream stream) {
     const InStreamsContext in{stream};
-    const CUresult r = in.error ? in.error : wait_for(stream);
+    const CUresult r = in.error ? in.error : synchronize(stream);
     return r == CUDA_ERROR_INVALID_CONTEXT && current_context() && !context_of(stream) ? unknown_object(stream) : r;
 }
 

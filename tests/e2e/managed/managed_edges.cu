@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "../../programs/check.h"
@@ -150,6 +151,48 @@ static int streams() {
     return printf("apart\n"), 0;
 }
 
+// The CPU touches the same memory behind each wait for a stream, until it comes with the wait. But not while another
+// stream's kernel may still write there, and not if a kernel is launched meanwhile.
+__global__ void add_released(volatile int* word, int* p, size_t n) {
+    while (*word == 0) continue;
+    for (size_t i = 0; i < n; ++i) p[i] += 1;
+}
+static int ahead() {
+    const size_t n = 1000;
+    int *p = managed(n), *word, value = 0;
+    memset(p, 0, n * sizeof *p);
+    CHECK(cudaHostAlloc(&word, sizeof *word, cudaHostAllocMapped));
+    cudaStream_t s[2];
+    for (cudaStream_t& each : s) CHECK(cudaStreamCreateWithFlags(&each, cudaStreamNonBlocking));
+    for (int round = 0; round < 20; ++round) {
+        for (int turn = 0; turn < 4 + round; ++turn) {
+            add<<<1, 32, 0, s[0]>>>(p, n, 1);
+            CHECK(cudaStreamSynchronize(s[0]));
+            REQUIRE(all_are(p, n, ++value));
+        }
+        *word = 0;
+        if (round % 2) {
+            add_released<<<1, 1, 0, s[1]>>>(word, p, n);
+            spin<<<1, 1, 0, s[0]>>>(p + n - 1);
+            CHECK(cudaStreamSynchronize(s[0]));
+            *word = 1;
+            CHECK(cudaStreamSynchronize(s[1]));
+        } else {
+            spin<<<1, 1, 0, s[0]>>>(word);
+            std::thread waits([&] { CHECK(cudaStreamSynchronize(s[0])); });
+            for (int i = 0; i < 20 * round; ++i) std::this_thread::yield();
+            add<<<1, 32, 0, s[0]>>>(p, n, 1);
+            *word = 1;
+            waits.join();
+            CHECK(cudaStreamSynchronize(s[0]));
+        }
+        REQUIRE(all_are(p, n, ++value));
+    }
+    for (cudaStream_t each : s) CHECK(cudaStreamDestroy(each));
+    CHECK(cudaFree(p));
+    return printf("in turn\n"), 0;
+}
+
 // More than the device has.
 static int full() {
     const size_t n = 4 << 20;
@@ -241,12 +284,16 @@ static int scattered() {
 
 int main(int argc, char** argv) {
     if (argc != 2)
-        return printf("managed_edges full | growing | beside | hosts | streams | reset | scattered | lost | end\n"), 2;
+        return printf(
+                   "managed_edges full | growing | beside | hosts | streams | ahead | reset | scattered | lost | "
+                   "end\n"),
+               2;
     if (!strcmp(argv[1], "lost")) return lost();
     if (!strcmp(argv[1], "growing")) return growing();
     if (!strcmp(argv[1], "beside")) return beside();
     if (!strcmp(argv[1], "hosts")) return hosts();
     if (!strcmp(argv[1], "streams")) return streams();
+    if (!strcmp(argv[1], "ahead")) return ahead();
     if (!strcmp(argv[1], "full")) return full();
     if (!strcmp(argv[1], "reset")) return reset();
     if (!strcmp(argv[1], "scattered")) return scattered();

@@ -61,6 +61,14 @@ def test_no_stream_waits_for_anothers_kernels_because_the_cpu_has_written(region
     client(region, EDGES, "streams", says="apart")
 
 
+def test_memory_comes_with_a_wait_as_the_only_stream_at_work_has_left_it(region):
+    region.serve()
+    stats = region.folder / "stats"
+    client(region, EDGES, "ahead", says="in turn", BARCUDA_STATS=stats)
+    faults = int(re.search(r"managed, faults\s+(\d+)", text_of(stats))[1])
+    assert faults < 100, f"of 290 touches these were faults, and so came with no wait: {text_of(stats)}"
+
+
 def test_memory_is_usable_after_a_reset(small_device):
     client(small_device, EDGES, "reset", says="reset")
 

@@ -373,8 +373,9 @@ class Program {
     }
 
     // The CPU and kernels of one stream take turns on the same bytes, several times. What the CPU does there changes
-    // only sometimes, and so does what else is at work: a kernel of another stream, on what the CPU has written
-    // before the turn's own kernel was launched; a kernel that is launched while a thread waits for the one before.
+    // only sometimes, and so does what else is at work: a kernel of another stream, on what the CPU has written before
+    // the turn's own kernel was launched; a kernel that is launched while a thread waits for the one before, or a touch
+    // behind another wait.
     void in_turn(Buffer& b, Buffer& other) {
         if (random_.one_in(2)) {
             std::lock_guard lock(capturing);
@@ -402,7 +403,8 @@ class Program {
             if (both) kernel(other);
             if (random_.one_in(12)) {
                 std::thread waits([&] { CHECK(cudaStreamSynchronize(streams_[s])); });
-                kernel(b, range(b), s);
+                if (random_.one_in(2)) kernel(b, range(b), s);
+                else finish(b), words(b);
                 waits.join();
             }
             if (random_.one_in(12)) attach(b), prefetch(b);

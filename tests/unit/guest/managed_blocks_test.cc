@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "guest-allocator/driver/managed/state/advice.h"
+#include "guest-allocator/driver/managed/state/habit.h"
 
 namespace barcuda::guest::managed {
 namespace {
@@ -178,6 +179,56 @@ TEST(ManagedBlocks, KeepTheirBooksThroughWhateverComes) {
         }
         for (std::size_t i = 0; i < 64; ++i) ASSERT_EQ(model[i], blocks[i]) << step;
     }
+}
+
+// A wait, behind which the CPU touches these blocks, unless they have come with it. True: they have.
+bool round(Habit& habit, Span run, bool write = false) {
+    const Habit::Expected came = habit.at_wait();
+    if (!came.run.empty()) return true;
+    if (!run.empty()) habit.touched(run, write);
+    return false;
+}
+TEST(ManagedHabit, BringsWhatTheCpuHasTouchedBehindTwoWaits) {
+    Habit habit;
+    EXPECT_FALSE(round(habit, {3, 5}));
+    EXPECT_FALSE(round(habit, {3, 5}));
+    const auto [run, write] = habit.at_wait();
+    EXPECT_EQ(3u, run.first);
+    EXPECT_EQ(5u, run.last);
+    EXPECT_FALSE(write);
+}
+TEST(ManagedHabit, JoinsTheTouchesBehindAWaitAndKnowsOfWrites) {
+    Habit habit;
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_FALSE(round(habit, {3, 4}));
+        habit.touched({5, 6}, false);
+        habit.written();
+    }
+    const auto [run, write] = habit.at_wait();
+    EXPECT_EQ(3u, run.first);
+    EXPECT_EQ(6u, run.last);
+    EXPECT_TRUE(write);
+}
+TEST(ManagedHabit, BringsNothingIfTheTouchesDifferOrEndOrAreMany) {
+    for (const Span second : {Span{4, 5}, Span{0, 0}}) {
+        Habit habit;
+        EXPECT_FALSE(round(habit, {3, 4}));
+        EXPECT_FALSE(round(habit, second));
+        EXPECT_FALSE(round(habit, {}));
+    }
+    Habit large;
+    for (int i = 0; i < 10; ++i) EXPECT_FALSE(round(large, {0, Habit::most + 1}));
+}
+TEST(ManagedHabit, AsksLessAndLessOftenAndEndsWhenTheCpuTouchesNothing) {
+    Habit habit;
+    int asked = 0;
+    for (int i = 0; i < 1000; ++i) asked += !round(habit, {0, 1}, true);
+    EXPECT_GE(asked, 8);
+    EXPECT_LE(asked, 25);
+    int brought = 0;
+    for (int i = 0; i < 1000; ++i) brought += round(habit, {});
+    EXPECT_LE(brought, 64);
+    EXPECT_EQ(Habit::State::resting, habit.state());
 }
 
 TEST(ManagedAdvice, HoldsForThePartsThatItIsGivenFor) {

@@ -43,7 +43,7 @@ constexpr std::uint64_t key = 4;                               // of the stream 
 constexpr int first_poster = 0, second_poster = 1, taker = 2;  // threads, in the order in which scenarios name them
 
 // A step of the protocol that a scenario leaves out.
-enum class Without { nothing, wait_for_posts, wait_for_gates, end_of_fast_path, recount };
+enum class Without { nothing, wait_for_posts, wait_for_gates, end_of_fast_path, recount, look_at_posts };
 
 struct Device {
     model::Sync::Atomic<std::uint64_t> fast_path;
@@ -92,6 +92,20 @@ void take_back(World& w, Device& d, bool reads, Without without) {
     d.gates.open();
 }
 
+// A thread that has the device to itself for a moment, or else does without: it waits for no other thread.
+void exclude_at_once(World& w, Device& d, bool reads, Without without) {
+    Lock lock(d.mutex);
+    bool alone = d.gates.try_exclude();
+    if (without == Without::end_of_fast_path) d.gates.open_fast_path(key);
+    if (without == Without::look_at_posts) alone = !d.gates.any_shut();
+    if (!alone) return;
+    d.exclusive = true;
+    w.check(d.posting == 0, together);
+    for (int i = 0; i < 2; ++i) w.check(d.commands[i].get() == d.posted[i] || !reads, unseen);
+    w.check(d.posting == 0, together);
+    d.exclusive = false;
+}
+
 // Two threads post, the first of them twice, so that it takes the fast path too; a third takes memory back.
 void posts_and_a_gate(World& w, bool reads, Without without = Without::nothing) {
     auto d = std::make_shared<Device>();
@@ -101,6 +115,25 @@ void posts_and_a_gate(World& w, bool reads, Without without = Without::nothing) 
     });
     w.thread([&w, d, without] { post(w, *d, 1, without); });
     w.thread([&w, d, reads, without] { take_back(w, *d, reads, without); });
+}
+
+void posts_and_an_exclusion(World& w, bool reads, Without without = Without::nothing) {
+    auto d = std::make_shared<Device>();
+    w.thread([&w, d, without] {
+        post(w, *d, 0, without);
+        post(w, *d, 0, without);
+    });
+    w.thread([&w, d, without] { post(w, *d, 1, without); });
+    w.thread([&w, d, reads, without] { exclude_at_once(w, *d, reads, without); });
+}
+// A gate is another thread's turn: its thread may be about to open memory.
+void a_gate_and_an_exclusion(World& w) {
+    auto d = std::make_shared<Device>();
+    w.thread([&w, d] { take_back(w, *d, true, Without::nothing); });
+    w.thread([&w, d] {
+        const Lock lock(d->mutex);
+        if (d->gates.try_exclude()) w.check(!d->exclusive, together);
+    });
 }
 
 // A thread that has shut a gate posts behind it, as the launch of a host function does; others wait.
@@ -179,6 +212,10 @@ void needs(int thread, Order what, const char* failure) {
     fails(
         {.weaken = {thread, what}}, [failure](World& w) { posts_and_a_gate(w, failure == unseen); }, failure);
 }
+void exclusion_needs(Without step, const char* failure) {
+    fails(
+        {}, [step](World& w) { posts_and_an_exclusion(w, false, step); }, failure);
+}
 void needs(Without step, const char* failure) {
     fails(
         {}, [step](World& w) { posts_and_a_gate(w, false, step); }, failure);
@@ -186,6 +223,16 @@ void needs(Without step, const char* failure) {
 
 TEST_F(GatesModel, NothingIsPostedWhileAGateIsShut) {
     passes({.preemptions = 2}, [](World& w) { posts_and_a_gate(w, true); });
+}
+TEST_F(GatesModel, NothingIsPostedDuringAnExclusion) {
+    passes({.preemptions = 2}, [](World& w) { posts_and_an_exclusion(w, true); });
+}
+TEST_F(GatesModel, AnExclusionLeavesAGateItsTurn) { passes({.preemptions = 3}, a_gate_and_an_exclusion); }
+TEST_F(GatesModel, AnExclusionMustLookAtPosts) { exclusion_needs(Without::look_at_posts, together); }
+TEST_F(GatesModel, AnExclusionMustEndTheFastPath) { exclusion_needs(Without::end_of_fast_path, together); }
+TEST_F(GatesModel, AnExclusionMustEndTheFastPathBeforeItLooks) {
+    fails(
+        {.weaken = {taker, Order::total}}, [](World& w) { posts_and_an_exclusion(w, false); }, together);
 }
 TEST_F(GatesModel, NothingIsPostedInRandomInterleavings) {
     passes({.random = 20'000}, [](World& w) { posts_and_a_gate(w, true); });

@@ -55,11 +55,15 @@ TEST(ManagedRanges, AreOnNoListAfterTheyAreRemoved) {
     Space* const range = add(ranges, window_begin, 1, true);
     ranges.set_accessible(*range, true);
     ranges.set_used_by_function(*range);
+    range->habit.touched({0, 1}, false);
+    ranges.set_watched(*range);
+    EXPECT_EQ(Spaces{range}, ranges.watched());
     const auto removed = ranges.remove(*range);
     EXPECT_EQ(range, removed.get());
     EXPECT_EQ(nullptr, ranges.find(window_begin));
     EXPECT_TRUE(ranges.accessible().empty());
     EXPECT_TRUE(ranges.untouched().empty());
+    EXPECT_TRUE(ranges.watched().empty());
     EXPECT_FALSE(ranges.any_used_by_functions());
 }
 TEST(ManagedRanges, AreOnEachListOnce) {

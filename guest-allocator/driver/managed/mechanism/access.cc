@@ -48,12 +48,11 @@ bool fetch_rest(const Range& range, const Run& run) {
 }  // namespace
 
 bool allow(Range& range, Run run, bool write) noexcept {
-    if (!protect(range, run, write ? PROT_READ | PROT_WRITE : PROT_READ)) {
-        if (!fetch_rest(range, run)) return false;
-        run = range.all();
-        write = true;
-        if (!protect(range, run, PROT_READ | PROT_WRITE)) return false;
-    }
+    return allow_alone(range, run, write) || (fetch_rest(range, run) && allow_alone(range, range.all(), true));
+}
+
+bool allow_alone(Range& range, const Run& run, bool write) noexcept {
+    if (!protect(range, run, write ? PROT_READ | PROT_WRITE : PROT_READ)) return false;
     // All page faults at once. It costs almost nothing if the kernel cannot do it, or has done it before.
     if (run.count() > 1) madvise(range.at(run), range.bytes(run), write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
     range.blocks.open(run, write);
@@ -106,7 +105,7 @@ void add_range(std::unique_ptr<Range> range) noexcept {
 std::unique_ptr<Range> withdraw(Range& range) noexcept {
     for (const Prefetch& p : range.prefetches) {
         wait_until(*p.fence->word, p.value);
-        recycle_fence(p.fence);
+        if (!p.waits) recycle_fence(p.fence);
     }
     finish_migrations(range.context);
     return state().ranges.remove(range);

@@ -11,7 +11,9 @@ namespace barcuda::guest::managed {
 
 // The CPU may touch these blocks from now on. They need not be fetched. False: the system refuses.
 bool allow(Range& range, Run run, bool write) noexcept;
-// The same of blocks on the device's side, which are fetched first. False: they cannot be read.
+// The same, if the system takes one more boundary.
+bool allow_alone(Range& range, const Run& run, bool write) noexcept;
+// The same as allow() of blocks on the device's side, which are fetched first. False: they cannot be read.
 bool fetch(Range& range, Run run, bool write) noexcept;
 // The CPU may not touch these blocks any more; what it has written is written back. True: something was.
 bool invalidate(Range& range, Run within, const Ride& ride) noexcept;

@@ -44,7 +44,7 @@ bool take_prefetch(Range& range, std::size_t block, bool write) {
         if (!p.stale && p.run.first <= block && block < p.run.last) run = p.run;
     std::erase_if(range.prefetches, [&](const Prefetch& p) {
         const bool done = observe(*p.fence->word) >= p.value && (p.stale || p.run.with(run).count() == p.run.count());
-        if (done) recycle_fence(p.fence);
+        if (done && !p.waits) recycle_fence(p.fence);
         return done;
     });
     // Only blocks that no other thread has got access to meanwhile: a stream may have brought what the CPU has already.
@@ -98,7 +98,10 @@ Resolved resolve_at_once(std::uintptr_t address, std::size_t bytes, bool write, 
     const std::size_t block = r.block_of(address);
     if (r.blocks.allows(block, write)) return Resolved::yes;
     const std::size_t least = r.blocks_of(address, address + bytes).last;
-    if (r.blocks[block] == Side::both) return resolved(allow(r, r.blocks.fetch(block, least), true));
+    if (r.blocks[block] == Side::both) {
+        r.habit.written();
+        return resolved(allow(r, r.blocks.fetch(block, least), true));
+    }
     if (r.untouched && r.prefetches.empty()) return resolved(fetch(r, r.blocks.fetch(block, least), write));
     return Resolved::must_wait;
 }
@@ -168,9 +171,11 @@ bool fault_in(std::uintptr_t address, std::size_t bytes, bool write) noexcept {
         if (const Resolved r = resolve(at, end, write, range); r != Resolved::must_wait) return r == Resolved::yes;
         if (gate && attachment.mode == Attachment::global) range->reattached = false;
         const std::size_t block = range->block_of(at);
-        if (!take_prefetch(*range, block, write) &&
-            !fetch(*range, range->blocks.fetch(block, range->blocks_of(at, end).last), write))
-            return false;
+        if (take_prefetch(*range, block, write)) continue;
+        const Run run = range->blocks.fetch(block, range->blocks_of(at, end).last);
+        if (!fetch(*range, run, write)) return false;
+        range->habit.touched(run, write);
+        state().ranges.set_watched(*range);
     }
 }
 

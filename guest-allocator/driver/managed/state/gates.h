@@ -71,6 +71,12 @@ template <class Sync> class Gates {
         --shut_;
         opened_.notify_all();
     }
+    // Instead of a gate, for a thread that waits for nothing and does all under the lock: true if no thread posts, and
+    // none has shut a gate. The fast path ends.
+    bool try_exclude() noexcept {
+        end_fast_path();
+        return shut_ == 0 && posts_.load(std::memory_order_seq_cst) == 0;
+    }
     bool any_shut() const noexcept { return shut_ != 0; }
     bool none_but(unsigned own) const noexcept { return shut_ == own; }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "guest-allocator/driver/managed/state/blocks.h"
+#include "guest-allocator/driver/managed/state/habit.h"
 
 namespace barcuda::guest {
 struct Fence;
@@ -31,12 +32,14 @@ struct Attachment {
     bool concerns(CUstream other) const { return mode == global || (mode == single && stream == other); }
 };
 
-// A copy to the host that a stream has been given (cudaMemPrefetchAsync).
+// A copy to the host that a stream has been given (cudaMemPrefetchAsync), or that a wait brings (Habit).
 struct Prefetch {
     Run run;
     Fence* fence;
     unsigned long long value;
-    bool stale;  // the device may have changed the blocks since
+    bool stale;          // the device may have changed the blocks since
+    bool waits = false;  // the fence is a wait's, whose thread opens the blocks
+    bool write = false;  // and so that the CPU may write them
 };
 
 struct Range {
@@ -52,6 +55,7 @@ struct Range {
     bool untouched = false;   // neither side has written it: it reads as zeros
     bool accessible = false;  // the CPU may touch some block (Ranges::accessible)
     std::vector<Prefetch> prefetches;
+    Habit habit;
     // What is copied between the sides: sorted, disjoint. Of a range of allocations one part, from the beginning to the
     // end of the last allocation that it has ever had.
     struct Part {

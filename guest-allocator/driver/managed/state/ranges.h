@@ -52,7 +52,7 @@ class Ranges {
         by_end_[end] = std::move(range);
     }
     std::unique_ptr<Range> remove(Range& range) {
-        for (auto* list : {&accessible_, &untouched_, &used_by_functions_}) std::erase(*list, &range);
+        for (auto* list : {&accessible_, &watched_, &untouched_, &used_by_functions_}) std::erase(*list, &range);
         const auto at = by_end_.find(range.end);
         std::unique_ptr<Range> removed = std::move(at->second);
         by_end_.erase(at);
@@ -66,6 +66,14 @@ class Ranges {
         range.accessible = is;
         if (is) accessible_.push_back(&range);
         else std::erase(accessible_, &range);
+    }
+    // ---- ranges of which the CPU may touch something behind each wait
+    const std::vector<Range*>& watched() const { return watched_; }
+    void set_watched(Range& range) {
+        const auto at = std::ranges::find(watched_, &range);
+        const bool is = range.habit.state() != Habit::State::resting;
+        if (is && at == watched_.end()) watched_.push_back(&range);
+        if (!is && at != watched_.end()) watched_.erase(at);
     }
     // ---- ranges that neither side has written
     const std::vector<Range*>& untouched() const { return untouched_; }
@@ -103,7 +111,7 @@ class Ranges {
 
   private:
     std::map<std::uintptr_t, std::unique_ptr<Range>> by_end_;
-    std::vector<Range*> accessible_, untouched_, used_by_functions_;
+    std::vector<Range*> accessible_, watched_, untouched_, used_by_functions_;
     bool any_prefetch_ = false;  // that is not stale; may be true a moment too long
 };
 

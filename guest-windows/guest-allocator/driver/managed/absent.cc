@@ -17,6 +17,7 @@ bool map_host_side(Range&) noexcept { return false; }
 void unmap_host_side(Range&) noexcept {}
 
 bool allow(Range&, Run, bool) noexcept { return false; }
+bool allow_alone(Range&, const Run&, bool) noexcept { return false; }
 bool fetch(Range&, Run, bool) noexcept { return false; }
 bool invalidate(Range&, Run, const Ride&) noexcept { return false; }
 void show_block(const Range&, std::size_t, bool) noexcept {}
