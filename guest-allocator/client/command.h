@@ -236,6 +236,19 @@ template <Op op> constexpr bool names_stream = is_drivers(op) && RowOf<op>::temp
 template <Op op> constexpr bool needs_context = has(op, trait::current) || names_stream<op>;
 template <Op op, bool answered, class... Given> CUresult without_context(Given... given) noexcept;
 
+// Events and arrays go with their context: what is none in a thread without one is taken for one that has gone.
+template <Op op, class... Given> CUresult of_object(CUresult r, [[maybe_unused]] Given... given) noexcept {
+    using R = RowOf<op>;
+    const auto said_of = [&]<class Handle>(Handle*) {
+        if constexpr (R::template takes<Handle>)
+            if (r == CUDA_ERROR_INVALID_HANDLE) [[unlikely]]
+                r = unknown_object(std::get<R::template at<Handle>>(typename R::Arguments{given...}));
+    };
+    said_of(static_cast<CUevent*>(nullptr));
+    said_of(static_cast<CUarray*>(nullptr));
+    return r;
+}
+
 // `answered`: though the row's commands are posted.
 template <Op op, bool answered = false, class... Given> CUresult command(Given... given) noexcept {
     if constexpr (needs_context<op>)
@@ -260,7 +273,7 @@ template <Op op, bool answered = false, class... Given> CUresult command(Given..
         }
     const CUresult r = bare_command<op, answered>(given...);
     if (r == CUDA_SUCCESS) keep_books<op>(captured, given...);
-    return r;
+    return of_object<op>(r, given...);
 }
 
 template <Op op, bool answered, class... Given> CUresult without_context(Given... given) noexcept {

@@ -103,6 +103,7 @@ ContextRecord take(ContextRecord& k) {
     return std::exchange(k, {});
 }
 
+int owed[BARCUDA_MAX_DEVICES];  // under the mutex: a reset releases nothing; how often its context was still retained
 unsigned primary_flags[BARCUDA_MAX_DEVICES];  // under the mutex: set before there is a primary context, or for the next
 // CUDA's flags say of a context how threads wait for its work; here the last ones hold for all of the program.
 void note_flags(unsigned flags) noexcept {
@@ -236,7 +237,8 @@ CU cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
         CUcontext fresh = nullptr;
         if (const InNone none; CUresult r = command<Op::cuDevicePrimaryCtxRetain>(&fresh, device)) return r;
         primary = find(fresh);
-        if (!primary && !(primary = add(fresh, device, 0))) return CUDA_ERROR_OUT_OF_MEMORY;
+        if (!primary && !(primary = add(fresh, device, std::exchange(owed[device], 0))))
+            return CUDA_ERROR_OUT_OF_MEMORY;
         managed::context_made(fresh);
     }
     ++primary->retained;
@@ -244,23 +246,18 @@ CU cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
-// The worker keeps the primary context: the client's memory is registered in it. What the program sees is the count.
-CU cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-    if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
-    std::lock_guard lock(mutex);
-    ContextRecord* primary = find_primary(device);
-    if (!primary || primary->retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
-    --primary->retained;
-    return CUDA_SUCCESS;
-}
-
-CU cuDevicePrimaryCtxReset_v2(CUdevice device) {
-    if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
+// `retained`: though it is retained.
+static CUresult end_primary(CUdevice device, bool retained) {
     ContextRecord gone{};
     for (const CUcontext context : living_contexts())  // its parts end with it
         if (device_of(context) == device) end_green(context);
-    if (std::lock_guard lock(mutex); ContextRecord* primary = find_primary(device)) gone = take(*primary);
-    if (!gone.context) return CUDA_SUCCESS;
+    {
+        std::lock_guard lock(mutex);
+        ContextRecord* const primary = find_primary(device);
+        if (!primary || (primary->retained > 0 && !retained)) return CUDA_SUCCESS;
+        owed[device] = primary->retained;
+        gone = take(*primary);
+    }
     if (lost_context.load(std::memory_order_relaxed)) {  // the worker has ended it already
         lost_context.store(CUDA_ERROR_CONTEXT_IS_DESTROYED, std::memory_order_relaxed);
         return CUDA_SUCCESS;
@@ -269,6 +266,24 @@ CU cuDevicePrimaryCtxReset_v2(CUdevice device) {
         const InNone none;
         return command<Op::cuDevicePrimaryCtxReset_v2>(device);
     });
+}
+
+// The last release ends the context as a reset does. (The worker keeps one: the client's memory is registered in it.)
+CU cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+    if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
+    {
+        std::lock_guard lock(mutex);
+        ContextRecord* const primary = find_primary(device);
+        int& times = primary ? primary->retained : owed[device];
+        if (times == 0) return CUDA_ERROR_INVALID_CONTEXT;
+        if (--times > 0 || !primary) return CUDA_SUCCESS;
+    }
+    return end_primary(device, false);
+}
+
+CU cuDevicePrimaryCtxReset_v2(CUdevice device) {
+    if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
+    return end_primary(device, true);
 }
 
 CU cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {

@@ -59,6 +59,13 @@ Image find_image(const void* image) noexcept {
     return {image, strlen(static_cast<const char*>(image)) + 1};
 }
 
+bool is_text(const Image& image) noexcept {
+    std::uint32_t magic = 0;
+    if (!image.start || image.bytes < sizeof magic) return false;
+    memcpy(&magic, image.start, sizeof magic);
+    return memcmp(image.start, ELFMAG, SELFMAG) != 0 && magic != fatbin::container_magic;
+}
+
 Selection::Selection(Image image, std::span<const int> devices) noexcept {
     if (select(image, devices)) return;
     count_ = bytes_ = 0;

@@ -18,6 +18,7 @@ struct Image {
 
 // A fat binary (or the wrapper that nvcc puts around one), a cubin (ELF), or PTX text that ends with a NUL.
 Image find_image(const void* image) noexcept;
+bool is_text(const Image& image) noexcept;  // PTX
 
 // What is sent of an image, in pieces, one after another. Of a fat binary, code that none of the devices can run is
 // left out. An image that is no fat binary, that cannot be read to its end, or that has nothing for any device is sent

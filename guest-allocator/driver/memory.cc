@@ -231,7 +231,7 @@ CU cuMemFree_v2(CUdeviceptr p) {
     if (!is_device(p)) return CUDA_ERROR_INVALID_VALUE;
     if (!current_context()) {  // what is freed needs none: any that lives will do
         const std::vector<CUcontext> living = living_contexts();
-        if (living.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+        if (living.empty()) return CUDA_ERROR_INVALID_VALUE;  // all memory went with them
         const CUresult waited = wait_for_contexts();
         const InContext in{living.front()};
         const CUresult freed = cuMemFree_v2(p);
@@ -294,10 +294,10 @@ CU cuMemFreeAsync(CUdeviceptr p, CUstream stream) {
 // ---- other processes' memory: what passes between programs is the bridge's token for the driver's handle
 
 CU cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr p) {
+    if (!handle || !p) return CUDA_ERROR_INVALID_VALUE;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     managed::Found m;
-    return handle && is_device(p) && !managed::find(p, m) ? command<Op::cuIpcGetMemHandle>(handle, p)
-                                                          : CUDA_ERROR_INVALID_VALUE;
+    return is_device(p) && !managed::find(p, m) ? command<Op::cuIpcGetMemHandle>(handle, p) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CU cuIpcOpenMemHandle_v2(CUdeviceptr* p, CUipcMemHandle handle, unsigned flags) {

@@ -330,8 +330,8 @@ static bool are_options(const CUjit_option* options, void* const* values, unsign
     }
     return true;
 }
-// Of options that are not passed on, as NVIDIA's compiler (580) says it: it has no code for what is no target, and does
-// not know one option any more.
+// Of options that are not passed on, as NVIDIA's compiler (580) says it of PTX: it has no code for what is no target,
+// and does not know one option any more. Machine code needs no compiler.
 static CUresult compiler_says(CUjit_option option, const void* value) {
     if (option == CU_JIT_NEW_SM3X_OPT) return CUDA_ERROR_INVALID_PTX;
     const auto target = reinterpret_cast<std::uintptr_t>(value);
@@ -339,7 +339,7 @@ static CUresult compiler_says(CUjit_option option, const void* value) {
 }
 CU cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count, CUjit_option* options, void** values) {
     if (!are_options(options, values, count)) return CUDA_ERROR_INVALID_VALUE;
-    for (unsigned i = 0; i < count; ++i)
+    for (unsigned i = 0; i < count && is_text(find_image(image)); ++i)
         if (const CUresult r = compiler_says(options[i], values[i])) return r;
     return load_image<Op::load_module>(module, image, {count, options, values});
 }

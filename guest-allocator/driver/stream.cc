@@ -25,6 +25,7 @@ struct StreamRecord {
     std::atomic<std::uint64_t> context;  // its id; 0: no such stream
     // The rest is read and written under the lock.
     bool blocking;           // waits for, and is waited for by, the legacy default stream
+    int priority;            // as the driver has it
     unsigned long long id;   // of this stream alone: handles are used again
     CUstream before, after;  // in the list of its context
     CUcontext its_context() const { return reinterpret_cast<CUcontext>(context.load(std::memory_order_relaxed)); }
@@ -42,11 +43,12 @@ StreamRecord* find(CUstream stream) noexcept {
 }
 
 // False: there is no memory.
-bool remember(CUstream stream, CUcontext context, bool blocking) noexcept {
+bool remember(CUstream stream, CUcontext context, bool blocking, int priority) noexcept {
     StreamRecord* const record = records.of(stream);
     CUstream* const list = newest.of(context);
     if (!record || !list) return false;
     record->blocking = blocking;
+    record->priority = priority;
     record->id = new_number();
     record->before = nullptr;
     record->after = *list;
@@ -158,13 +160,27 @@ constinit os::ThreadEnd thread_end{[]() noexcept {
     delete std::exchange(per_thread, nullptr);
 }};
 
+// The driver takes the nearest one that there is.
+int nearest_priority(int priority) {
+    static constinit std::atomic<int> greatest{0}, least{0};
+    if (priority == 0) return 0;
+    if (greatest.load(std::memory_order_relaxed) == 0) {
+        int from = 0, to = 0;
+        if (command<Op::cuCtxGetStreamPriorityRange>(&from, &to) != CUDA_SUCCESS) return 0;
+        least.store(from, std::memory_order_relaxed);
+        greatest.store(to, std::memory_order_relaxed);
+    }
+    return std::clamp(priority, greatest.load(std::memory_order_relaxed), least.load(std::memory_order_relaxed));
+}
+
 CUresult create(CUstream* stream, unsigned flags, int priority) {
     if (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) return CUDA_ERROR_INVALID_VALUE;
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (CUresult r = command<Op::cuStreamCreateWithPriority>(stream, flags, priority); r != CUDA_SUCCESS) return r;
+    priority = nearest_priority(priority);
     const bool remembered = [&] {
         std::lock_guard lock(mutex);
-        return remember(*stream, current_context(), !(flags & CU_STREAM_NON_BLOCKING));
+        return remember(*stream, current_context(), !(flags & CU_STREAM_NON_BLOCKING), priority);
     }();
     if (remembered) return CUDA_SUCCESS;
     command<Op::cuStreamDestroy_v2>(*stream);
@@ -429,4 +445,24 @@ CU cuStreamGetCtx(CUstream stream, CUcontext* context) {
     if (!record) return unknown_object(stream);
     *context = record->its_context();
     return *context ? CUDA_SUCCESS : unknown_object(stream);
+}
+
+// What a stream is. A forked child is told what the process's own books say of its parent's.
+template <Op op, class Value, class Known> static CUresult tell(CUstream stream, Value* value, Known known) {
+    if (!forked_after_init()) return command<op>(stream, value);
+    const StreamRecord* const record = find(stream);
+    if (!record || !value) return CUDA_ERROR_NOT_INITIALIZED;
+    *value = known(*record);
+    return CUDA_SUCCESS;
+}
+CU cuStreamGetFlags(CUstream stream, unsigned* flags) {
+    return tell<Op::cuStreamGetFlags>(
+        stream, flags, [](const StreamRecord& record) { return unsigned{!record.blocking} * CU_STREAM_NON_BLOCKING; });
+}
+CU cuStreamGetPriority(CUstream stream, int* priority) {
+    return tell<Op::cuStreamGetPriority>(stream, priority, [](const StreamRecord& record) { return record.priority; });
+}
+CU cuStreamGetDevice(CUstream stream, CUdevice* device) {
+    return tell<Op::cuStreamGetDevice>(stream, device,
+                                       [](const StreamRecord& record) { return device_of(record.its_context()); });
 }

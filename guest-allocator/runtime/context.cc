@@ -142,7 +142,9 @@ CUresult current_device(int* device) {
     if (CUresult result = init()) return result;
     CUcontext current = nullptr;
     *device = thread.chosen ? thread.device : preferred_devices().devices[0];
-    if (cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current || current == thread.bound) return CUDA_SUCCESS;
+    const CUresult asked = cuCtxGetCurrent(&current);
+    if (asked == CUDA_ERROR_NOT_PERMITTED) return asked;  // in a host function
+    if (asked != CUDA_SUCCESS || !current || current == thread.bound) return CUDA_SUCCESS;
     CUdevice handle = 0;
     if (cuCtxGetDevice(&handle) == CUDA_SUCCESS) *device = handle;
     return CUDA_SUCCESS;
@@ -153,11 +155,7 @@ CUresult reset(int device) {
     CUcontext context = primaries[device].exchange(nullptr, std::memory_order_acq_rel);
     CUdevice handle = 0;
     if (CUresult result = cuDeviceGet(&handle, device)) return result;
-    resets.fetch_add(1, std::memory_order_acq_rel);
-    if (thread.bound && thread.bound == context) {
-        cuCtxSetCurrent(nullptr);
-        thread.bound = nullptr;
-    }
+    resets.fetch_add(1, std::memory_order_acq_rel);  // it stays current where it is, until a thread needs another
     CUresult result = cuDevicePrimaryCtxReset(handle);
     if (context) cuDevicePrimaryCtxRelease(handle);  // this library's; others of this process keep theirs
     return result;

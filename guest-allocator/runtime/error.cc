@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "guest-allocator/client/mutex.h"
 #include "guest-allocator/runtime/runtime.h"
 #include "guest-allocator/runtime/symbol.h"
 #include "shm-device/cuda/results.h"
@@ -229,10 +230,15 @@ cudaError_t record_unsupported() { return record(cudaErrorNotSupported); }
 
 using namespace barcuda::runtime;
 
-// An error that stays is the context's: the next call brings it back.
-API cudaGetLastError() { return std::exchange(thread.error, cudaSuccess); }
+// Asked for before anything else, the error is that of CUDA's beginning, which a forked child may not have.
+static bool cannot_begin() { return barcuda::guest::forked_after_init() && !known_device_count(); }
 
-API cudaPeekAtLastError() { return thread.error; }
+// An error that stays is the context's: the next call brings it back.
+API cudaGetLastError() {
+    return cannot_begin() ? cudaErrorInitializationError : std::exchange(thread.error, cudaSuccess);
+}
+
+API cudaPeekAtLastError() { return cannot_begin() ? cudaErrorInitializationError : thread.error; }
 
 extern "C" __attribute__((visibility("default"))) const char* cudaGetErrorName(cudaError_t error) {
     const ErrorText* row = find(error);

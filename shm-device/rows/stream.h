@@ -29,10 +29,10 @@ CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_STREAM_ROWS(X)                                                                                         \
-    X(cuStreamGetPriority,                                  call,       asks,  use, out)                               \
-    X(cuStreamGetFlags,                                     call,       asks,  use, out)                               \
+    X(cuStreamGetPriority,                                  inner_call, asks,  use, out)                               \
+    X(cuStreamGetFlags,                                     inner_call, asks,  use, out)                               \
     X(cuStreamGetId,                                        guest,      plain)                                         \
-    X(cuStreamGetDevice,                                    call,       asks,  use, out)                               \
+    X(cuStreamGetDevice,                                    inner_call, asks,  use, out)                               \
     X(cuStreamCopyAttributes,                               call,       configures|lasts, use, use)                    \
     X(cuStreamWaitValue32_v2,                               post,       work, use, device_word<4>, in, in)             \
     X(cuStreamWaitValue64_v2,                               post,       work, use, device_word<8>, in, in)             \

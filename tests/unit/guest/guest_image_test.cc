@@ -50,6 +50,15 @@ Container& operator+=(Container& to, const Container& all) {
     return to;
 }
 
+// Options of a compiler are for it alone.
+TEST(Images, OnlyPtxIsText) {
+    EXPECT_TRUE(guest::is_text(guest::find_image(".version 7.0\n")));
+    EXPECT_FALSE(guest::is_text(Image{}));
+    EXPECT_FALSE(guest::is_text(Image{"\177ELF", 5}));
+    const std::uint32_t container[2] = {fatbin::container_magic};
+    EXPECT_FALSE(guest::is_text(Image{container, sizeof container}));
+}
+
 TEST(Selection, LeavesOutMachineCodeOfAnotherMajor) {
     const Container all = all_of({elf}, {50, 75, 80, 86, 89, 90, 100, 103, 120});
     EXPECT_EQ(all_of({elf}, {80, 86, 89}).bytes, sent(all, {86}));
