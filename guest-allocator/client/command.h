@@ -7,6 +7,7 @@
 
 #include "base/trace.h"
 #include "guest-allocator/client/activity.h"
+#include "guest-allocator/client/array_shapes.h"
 #include "guest-allocator/client/client.h"
 #include "guest-allocator/client/given_work.h"
 #include "guest-allocator/client/host_rows.h"
@@ -226,6 +227,8 @@ template <Op op, class... Given> void keep_books(bool captured, Given... given) 
         if (all) note_allocated(std::get<0>(arguments), std::get<1>(arguments), Kind::mapped);
         else live_memory.forget(std::get<0>(arguments), std::get<1>(arguments));
     }
+    if constexpr (RowOf<op>::template takes<CUarray*>)
+        array_shapes.forget(*std::get<RowOf<op>::template at<CUarray*>>(arguments));
     // Code that goes has variables, a context all that was made in it.
     if constexpr (op == Op::cuModuleUnload || op == Op::cuLibraryUnload) live_memory.forget_learned();
     if constexpr (op == Op::cuCtxDestroy_v2 || op == Op::cuDevicePrimaryCtxReset_v2) live_memory.forget_all();
@@ -251,9 +254,12 @@ template <Op op, class... Given> CUresult of_object(CUresult r, [[maybe_unused]]
 
 // `answered`: though the row's commands are posted.
 template <Op op, bool answered = false, class... Given> CUresult command(Given... given) noexcept {
-    if constexpr (needs_context<op>)
+    if constexpr (needs_context<op>) {
         if (!current_context()) [[unlikely]]
             return without_context<op, answered>(given...);
+        if (ended_primaries.load(std::memory_order_relaxed) > 0 && current_has_ended()) [[unlikely]]
+            return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
     const bool captured = is_captured<op>(given...);
     Named named = Named::known;
     if constexpr (is_looked_at<op>)

@@ -46,6 +46,10 @@ class InStreamsContext {
 };
 // A context may end while it is current. (driver/context.cc)
 bool current_lives() noexcept;
+// Devices whose primary context has ended, and no other was made since: it may be current in some thread, and its
+// handle is the next one's, too. While there are some: whether this thread's has ended. (driver/context.cc)
+extern std::atomic<int> ended_primaries;
+bool current_has_ended() noexcept;
 // What an object is that is not known: without a current context, one that went with its own.
 inline CUresult unknown_object(const void* handle) noexcept {
     return !handle || current_lives() ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_CONTEXT_IS_DESTROYED;

@@ -41,6 +41,22 @@ template <class See> bool seen(const Side& s, const CUDA_MEMCPY3D& c, See see) {
     return see(reinterpret_cast<std::uint64_t>(s.start), bytes);
 }
 
+// All of the box lies in that side's array, or it is not known how large the array is (of compressed blocks, planes):
+// then the driver says what it thinks of the copy.
+bool in_array(CUarray array, const Side& s, const CUDA_MEMCPY3D& c) {
+    if (s.type != CU_MEMORYTYPE_ARRAY) return true;
+    ArrayShape shape;
+    if (!array_shapes.find(array, shape)) {
+        CUDA_ARRAY3D_DESCRIPTOR d{};
+        if (command<Op::cuArray3DGetDescriptor_v2>(&d, array) != CUDA_SUCCESS) return true;
+        const std::size_t element = crossing::element_bytes(d.Format, d.NumChannels);
+        if (!element) return true;
+        shape = {d.Width * element, std::max<std::size_t>(d.Height, 1), std::max<std::size_t>(d.Depth, 1)};
+        array_shapes.note(array, shape);
+    }
+    return shape.holds(s.x, s.y, s.z, c);
+}
+
 // Posted if the guest knows all memory that it names; else the driver says at the call what it thinks of it.
 CUresult send(CUDA_MEMCPY3D& c, const Side& from, const Side& to, CUstream stream, bool captured) {
     const auto known = [](std::uint64_t p, std::size_t bytes) { return look_at(p, bytes) == Named::known; };
@@ -137,6 +153,8 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
     Side from, to;  // as the device finds them
     const bool near_source = reaches(source, c, from), near_target = reaches(target, c, to);
     const bool captured = capturing(stream);
+    if (!captured && !(in_array(c.srcArray, source, c) && in_array(c.dstArray, target, c)))
+        return CUDA_ERROR_INVALID_VALUE;
     if (captured && !(near_source && near_target)) return capture_staged(c, stream);
     if (from_host && to_host && !captured) {  // in the stream's order
         if (CUresult r = wait_for(stream); r != CUDA_SUCCESS) return r;

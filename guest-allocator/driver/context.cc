@@ -103,7 +103,8 @@ ContextRecord take(ContextRecord& k) {
     return std::exchange(k, {});
 }
 
-int owed[BARCUDA_MAX_DEVICES];  // under the mutex: a reset releases nothing; how often its context was still retained
+bool ended[BARCUDA_MAX_DEVICES];  // under the mutex: the primary context has, and no other was made since
+int owed[BARCUDA_MAX_DEVICES];    // under the mutex: a reset releases nothing; how often its context was still retained
 unsigned primary_flags[BARCUDA_MAX_DEVICES];  // under the mutex: set before there is a primary context, or for the next
 // CUDA's flags say of a context how threads wait for its work; here the last ones hold for all of the program.
 void note_flags(unsigned flags) noexcept {
@@ -116,6 +117,8 @@ void note_flags(unsigned flags) noexcept {
 bool device_exists(CUdevice device) { return Client::initialized() && Client::current()->device(device); }
 
 }  // namespace
+
+constinit std::atomic<int> ended_primaries{0};
 
 unsigned long long new_number() noexcept {
     static constinit std::atomic<unsigned long long> last{0};
@@ -159,6 +162,13 @@ bool current_lives() noexcept {
     if (!context) return false;
     std::lock_guard lock(mutex);
     return find(context) != nullptr;
+}
+
+bool current_has_ended() noexcept {
+    const CUcontext context = current_context();
+    if (!ends_of(context)) return false;
+    std::lock_guard lock(mutex);
+    return !find(context);
 }
 
 bool is_green(CUcontext context) noexcept { return owner_of(context) != context; }
@@ -239,6 +249,7 @@ CU cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
         primary = find(fresh);
         if (!primary && !(primary = add(fresh, device, std::exchange(owed[device], 0))))
             return CUDA_ERROR_OUT_OF_MEMORY;
+        if (std::exchange(ended[device], false)) ended_primaries.fetch_sub(1, std::memory_order_relaxed);
         managed::context_made(fresh);
     }
     ++primary->retained;
@@ -262,10 +273,13 @@ static CUresult end_primary(CUdevice device, bool retained) {
         lost_context.store(CUDA_ERROR_CONTEXT_IS_DESTROYED, std::memory_order_relaxed);
         return CUDA_SUCCESS;
     }
-    return end(gone, [=] {
+    const CUresult r = end(gone, [=] {
         const InNone none;
         return command<Op::cuDevicePrimaryCtxReset_v2>(device);
     });
+    if (std::lock_guard lock(mutex); r == CUDA_SUCCESS && !find_primary(device) && !std::exchange(ended[device], true))
+        ended_primaries.fetch_add(1, std::memory_order_relaxed);
+    return r;
 }
 
 // The last release ends the context as a reset does. (The worker keeps one: the client's memory is registered in it.)

@@ -29,6 +29,15 @@ struct Mark {
     void wait() const;
 };
 
+// What a program may say of a stream, and read again: hints how to wait and what to keep in a cache, of which a CPU
+// decides by itself. (A priority is the stream's for good.)
+struct StreamHints {
+    CUsynchronizationPolicy policy = CU_SYNC_POLICY_AUTO;
+    CUaccessPolicyWindow window{};
+    CUlaunchMemSyncDomain domain = CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
+    CUlaunchMemSyncDomainMap domains{0, 0};
+};
+
 class Stream : public std::enable_shared_from_this<Stream> {
   public:
     Stream(std::shared_ptr<Context> context, unsigned flags, int priority, unsigned queue);
@@ -45,6 +54,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
     void wait(std::uint64_t ticket);
     Mark last();  // everything submitted so far
     bool idle() { return last().done(); }
+    StreamHints hints() {
+        std::lock_guard lock(mutex_);
+        return hints_;
+    }
+    template <class Change> void change_hints(Change change) {
+        std::lock_guard lock(mutex_);
+        change(hints_);
+    }
     std::atomic<bool> dropped{false};  // destroyed by its owner; its queued work still runs
 
     // Capture (capture.cc): while `capture` is set, work becomes nodes after `frontier`. Guarded by the context's
@@ -70,6 +87,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<Entry> queue_;
+    StreamHints hints_;
     std::uint64_t submitted_ = 0;
     std::atomic<std::uint64_t> completed_{0};
     bool busy_ = false, threaded_ = false;

@@ -140,6 +140,10 @@ CUresult cuGraphAddMemFreeNode(CUgraphNode* phGraphNode, CUgraph hGraph, const C
         const auto graph = Driver::get().graphs.find(hGraph);
         auto node = free_in_graph(dptr);
         std::lock_guard lock(graphs_mutex());
+        require(std::ranges::none_of(graph->nodes, [=](const auto& each) {
+            const auto* const free = dynamic_cast<const GraphFree*>(each->operation.get());
+            return free && free->address == dptr;
+        }));
         *phGraphNode = graph->add(std::move(node), nodes_of(dependencies, numDependencies)).handle();
     });
 }

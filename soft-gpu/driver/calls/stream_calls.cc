@@ -151,13 +151,13 @@ CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAtt
         require(value_out);
         const auto stream = stream_of(hStream);
         switch (attr) {
-            case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: value_out->syncPolicy = CU_SYNC_POLICY_AUTO; return;
+            case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: value_out->syncPolicy = stream->hints().policy; return;
             case CU_LAUNCH_ATTRIBUTE_PRIORITY: value_out->priority = stream->priority; return;
-            case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW: value_out->accessPolicyWindow = {}; return;
-            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-                value_out->memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
+            case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+                value_out->accessPolicyWindow = stream->hints().window;
                 return;
-            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP: value_out->memSyncDomainMap = {0, 0}; return;
+            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN: value_out->memSyncDomain = stream->hints().domain; return;
+            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP: value_out->memSyncDomainMap = stream->hints().domains; return;
             default: fail(CUDA_ERROR_INVALID_VALUE);
         }
     });
@@ -165,18 +165,26 @@ CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAtt
 CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue* value) {
     return api([&] {
         require(value);
-        stream_of(hStream);
-        // Hints how to wait and what to keep in a cache; a CPU decides by itself.
+        const auto stream = stream_of(hStream);
         const auto policy = value->syncPolicy;
-        const bool waits = policy >= CU_SYNC_POLICY_AUTO && policy <= CU_SYNC_POLICY_BLOCKING_SYNC;
-        require((attr == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY && waits) || attr == CU_LAUNCH_ATTRIBUTE_PRIORITY ||
-                attr == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW || attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN ||
-                attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP);
+        switch (attr) {
+            case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+                require(policy >= CU_SYNC_POLICY_AUTO && policy <= CU_SYNC_POLICY_BLOCKING_SYNC);
+                return stream->change_hints([=](StreamHints& hints) { hints.policy = policy; });
+            case CU_LAUNCH_ATTRIBUTE_PRIORITY: return;
+            case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+                return stream->change_hints([=](StreamHints& hints) { hints.window = value->accessPolicyWindow; });
+            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+                return stream->change_hints([=](StreamHints& hints) { hints.domain = value->memSyncDomain; });
+            case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+                return stream->change_hints([=](StreamHints& hints) { hints.domains = value->memSyncDomainMap; });
+            default: fail(CUDA_ERROR_INVALID_VALUE);
+        }
     });
 }
 CUresult cuStreamCopyAttributes(CUstream dst, CUstream src) {
     return api([&] {
-        stream_of(dst);
-        stream_of(src);
+        const auto to = stream_of(dst);
+        to->change_hints([its = stream_of(src)->hints()](StreamHints& hints) { hints = its; });
     });
 }

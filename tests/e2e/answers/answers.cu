@@ -6,6 +6,7 @@
 #include "books.h"
 #include "contexts.h"
 #include "copies.h"
+#include "documented.h"
 #include "functions.h"
 #include "graphs.h"
 #include "modules.h"
@@ -52,6 +53,8 @@ int main(int argc, char** argv) {
         {"graphs", graphs},
         {"seldom", seldom},
         {"books", books},
+        {"releases", releases},
+        {"documented", documented},
         {"capture_ends", capture_ends},
     };
     const char* const faults[] = {"address", "trap", "misaligned", "shared", "launch"};
