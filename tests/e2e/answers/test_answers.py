@@ -55,6 +55,11 @@ def test_no_table_allows_the_end_of_the_program():
     assert [one[0] for one in compare.compare(native, ours, table, False).unexplained] == ["a/crashes", "a/hangs", "a/exits", "a/missing"]
 
 
+def test_the_compilers_number_of_a_file_is_no_difference():
+    native, ours = {"a/x": "0 _ZN39_GLOBAL__N__3454fda5_1a", "a/y": "0 _GLOBAL__N__3454fda5_1a"}, {"a/x": "0 _ZN39_GLOBAL__N__c87a40bc_1a", "a/y": "0 b"}
+    assert [one[0] for one in compare.compare(native, ours, [], False).differing] == ["a/y"]
+
+
 def test_the_table_allows_what_it_says_and_nothing_else():
     table = [compare.Allowance(*map(compare.re.compile, ("a/.*", "1", "0")), "why")]
     native, ours = {"a/x": "1", "a/y": "2", "b/x": "1", "a/hw/z": "5", "a/e": "7"}, {"a/x": "0", "a/y": "0", "b/x": "0", "a/hw/z": "6", "a/e": "7"}
