@@ -54,7 +54,7 @@ $(patsubst %,$(B)/tests/%,$(foreach t,$(unit_names),$(if $(call in_room,guest,$(
 $(patsubst %,$(B)/tests/%,$(filter births_generated_test,$(unit_names))): | $(patsubst %,$(lib)/barcuda-soft/%,libcublas.so.13 libcurand.so.10)
 
 # For `make check-suspend`: what a client leaves and wakes with, the folder, and the bridge's steps.
-suspend_tests := $(patsubst %,$(B)/tests/%,$(filter births% code_store_test leave_test serve_test client_rows_test session_state_test set_test frames_test conveyed_test sent_set_test suspending_test resuming_test restore_test ledger_test kept_grants_test kept_shared_test,$(unit_names)))
+suspend_tests := $(patsubst %,$(B)/tests/%,$(filter births% code_store_test leave_test serve_test client_rows_test session_state_test set_test frames_test sparse_file_test wide_file_test conveyed_test sent_set_test suspending_test resuming_test restore_test ledger_test kept_grants_test kept_shared_test,$(unit_names)))
 check-suspend: deps
 	@$(MAKE) --no-print-directory $(side_by_side) -k all $(suspend_tests) $(programs) $(e2e_programs) $(B)/e2e/bridge-more-rows $(B)/e2e/rows
 	@tests/check $(check_options) $(suspend_tests) tests/e2e/lives/test_suspend.py

@@ -25,6 +25,7 @@
 #include "host-bridge/cage/cgroup.h"
 #include "host-bridge/cage/users.h"
 #include "host-bridge/suspended/frames.h"
+#include "host-bridge/suspended/sparse_file.h"
 #include "shm-device/region/client_base.h"
 #include "shm-device/rows/listing.h"
 

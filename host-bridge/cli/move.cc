@@ -38,6 +38,7 @@
 #include "host-bridge/cli/transport.h"
 #include "host-bridge/suspended/frames.h"
 #include "host-bridge/suspended/sent_set.h"
+#include "host-bridge/suspended/sparse_file.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/text.h"
 #include "shm-device/layout.h"

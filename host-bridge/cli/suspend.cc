@@ -36,6 +36,7 @@
 #include "host-bridge/suspended/conveyed.h"
 #include "host-bridge/suspended/frames.h"
 #include "host-bridge/suspended/set.h"
+#include "host-bridge/suspended/sparse_file.h"
 #include "host-bridge/watch/bridges.h"
 #include "host-bridge/watch/text.h"
 

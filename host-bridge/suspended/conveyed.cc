@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/os/thread.h"
+#include "host-bridge/suspended/crew.h"
 
 namespace barcuda {
 

@@ -2,6 +2,7 @@
 #include "host-bridge/suspended/crew.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "base/os/thread.h"
@@ -42,6 +43,27 @@ void Crew::work() {
         job();
         lock.lock();
     }
+}
+
+Failure in_threads(std::size_t count, std::size_t threads, const std::function<Failure(std::size_t)>& f) {
+    std::atomic<std::size_t> next{0};
+    std::mutex mutex;
+    Failure first;
+    const auto work = [&] {
+        for (std::size_t i = next++; i < count; i = next++) {
+            Failure failure = f(i);
+            if (!failure) continue;
+            const std::lock_guard lock(mutex);
+            if (!first) first = std::move(failure);
+            next = count;
+        }
+    };
+    {
+        const os::SignalsBlocked blocked;
+        std::vector<std::jthread> all;  // what a thread keeps for its work ends with it
+        for (std::size_t i = 0; i < std::min(count, threads); ++i) all.emplace_back(work);
+    }
+    return first;
 }
 
 }  // namespace barcuda

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/failure.h"
+
 namespace barcuda {
 
 class Crew {
@@ -31,5 +33,8 @@ class Crew {
     bool over_ = false;
     std::vector<std::jthread> threads_;
 };
+
+// Calls f(0) to f(count - 1), in that many threads. Returns the first failure.
+Failure in_threads(std::size_t count, std::size_t threads, const std::function<Failure(std::size_t)>& f);
 
 }  // namespace barcuda

@@ -2,13 +2,7 @@
 // The format: https://github.com/facebook/zstd/blob/dev/contrib/seekable_format/zstd_seekable_compression_format.md
 #include "host-bridge/suspended/frames.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/magic.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -21,17 +15,13 @@
 
 #include "base/bytes.h"
 #include "base/os/thread.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
+#include "host-bridge/suspended/stored_frame.h"
 
 namespace barcuda {
 namespace {
 
 constexpr std::uint32_t table_magic = 0x184D2A5E;  // of a frame that decompressors skip
 constexpr std::uint32_t end_magic = 0x8F92EAB1;
-constexpr std::size_t page = 4096;
 // Faster than a disk, and most of what a higher level would save.
 constexpr int level = 1;
 
@@ -55,46 +45,11 @@ template <class T> T taken(const std::byte* from) {
     return value;
 }
 
-// ---- a frame whose bytes are as they are: a head, and blocks of at most 128 KiB, each behind three bytes; the
-// checksum
-constexpr std::size_t block = 128 << 10, block_head = 3, stored_head = 9, checksum_bytes = 4;
-
-constexpr std::size_t stored_bytes(std::size_t bytes) {
-    return stored_head + bytes + (bytes + block - 1) / block * block_head + checksum_bytes;
-}
-void put_stored_head(std::byte* to, std::size_t bytes) {
-    constexpr std::uint32_t frame_magic = 0xFD2FB528;
-    constexpr std::byte one_segment_with_checksum{0xA4};  // and four bytes for its length
-    const auto length = static_cast<std::uint32_t>(bytes);
-    std::memcpy(to, &frame_magic, sizeof frame_magic);
-    to[4] = one_segment_with_checksum;
-    std::memcpy(to + 5, &length, sizeof length);
-}
-// Of a block with bytes as they are.
-void put_block_head(std::byte* to, std::size_t bytes, bool last) {
-    const auto head = static_cast<std::uint32_t>(bytes << 3 | (last ? 1 : 0));
-    std::memcpy(to, &head, block_head);
-}
-std::size_t store(std::span<const std::byte> bytes, std::byte* to) {
-    put_stored_head(to, bytes.size());
-    std::size_t at = stored_head;
-    for (std::size_t done = 0; done < bytes.size();) {
-        const std::size_t here = std::min(block, bytes.size() - done);
-        put_block_head(to + at, here, done + here == bytes.size());
-        std::memcpy(to + at + block_head, bytes.data() + done, here);
-        at += block_head + here;
-        done += here;
-    }
-    const std::uint32_t checksum = frame_checksum(bytes);
-    std::memcpy(to + at, &checksum, sizeof checksum);
-    return at + checksum_bytes;
-}
-
 // ---- packing, by one thread
 class Packer {
   public:
     static constexpr std::size_t room =
-        std::max<std::size_t>(ZSTD_COMPRESSBOUND(frame_bytes), stored_bytes(frame_bytes));
+        std::max<std::size_t>(ZSTD_COMPRESSBOUND(frame_bytes), StoredFrame::length(frame_bytes));
 
     Packer() {
         ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_compressionLevel, level);
@@ -103,7 +58,7 @@ class Packer {
     // `to` has `room` bytes. 0: there is no memory.
     std::size_t pack(std::span<const std::byte> bytes, std::byte* to) {
         if (!context_) return 0;
-        if (bytes.size() >= smallest_sampled && !shrinks(bytes)) return store(bytes, to);
+        if (bytes.size() >= smallest_sampled && !shrinks(bytes)) return StoredFrame::write(bytes, to);
         const std::size_t n = ZSTD_compress2(context_.get(), to, room, bytes.data(), bytes.size());
         return ZSTD_isError(n) ? 0 : n;
     }
@@ -140,39 +95,7 @@ const std::vector<std::byte>& zero_frame() {
     return frame;
 }
 
-// The first byte at `at` or behind it that was written to; `size`: none was. Where the file knows no holes, all bytes
-// were. Returns an errno.
-int find_data(int file, std::uint64_t at, std::uint64_t size, std::uint64_t& found) {
-    const off_t there = lseek(file, static_cast<off_t>(at), SEEK_DATA);
-    found = there < 0 ? at : std::min(static_cast<std::uint64_t>(there), size);
-    if (there >= 0 || errno == EINVAL) return 0;
-    if (errno != ENXIO) return errno;
-    found = size;
-    return 0;
-}
-
 }  // namespace
-
-Failure in_threads(std::size_t count, std::size_t threads, const std::function<Failure(std::size_t)>& f) {
-    std::atomic<std::size_t> next{0};
-    std::mutex mutex;
-    Failure first;
-    const auto work = [&] {
-        for (std::size_t i = next++; i < count; i = next++) {
-            Failure failure = f(i);
-            if (!failure) continue;
-            const std::lock_guard lock(mutex);
-            if (!first) first = std::move(failure);
-            next = count;
-        }
-    };
-    {
-        const os::SignalsBlocked blocked;
-        std::vector<std::jthread> all;  // what a thread keeps for its work ends with it
-        for (std::size_t i = 0; i < std::min(count, threads); ++i) all.emplace_back(work);
-    }
-    return first;
-}
 
 // ---- writing
 
@@ -288,7 +211,7 @@ Failure FrameWriter::add_frame(std::size_t bytes, Source source) {
 }
 
 Failure FrameWriter::add_zeros(std::uint64_t bytes) {
-    static constexpr std::byte zeros[page] = {};
+    static constexpr std::byte zeros[4096] = {};
     while (bytes != 0 && (begun_bytes_ != 0 || bytes < frame_bytes)) {
         const auto n = std::min<std::uint64_t>({bytes, sizeof zeros, frame_bytes - begun_bytes_});
         if (Failure failure = add(std::span(zeros, n))) return failure;
@@ -477,37 +400,12 @@ struct Unpacker {
     const std::unique_ptr<std::byte[]> packed{new std::byte[Packer::room]};
 };
 
-// Reads a frame whose bytes are as they are to where they go. False: it is another one, or damaged.
-bool read_stored(int file, std::uint64_t at, std::span<std::byte> into) {
-    constexpr std::size_t most_blocks = frame_bytes / block;
-    std::byte head[stored_head], right_head[stored_head], heads[most_blocks][block_head], right[block_head];
-    std::uint32_t checksum = 0;
-    iovec places[2 + 2 * most_blocks];
-    int count = 0;
-    places[count++] = {head, sizeof head};
-    for (std::size_t done = 0; done < into.size(); done += block) {
-        places[count++] = {heads[done / block], block_head};
-        places[count++] = {into.data() + done, std::min(block, into.size() - done)};
-    }
-    places[count++] = {&checksum, sizeof checksum};
-    if (preadv(file, places, count, static_cast<off_t>(at)) != static_cast<ssize_t>(stored_bytes(into.size())))
-        return false;
-    put_stored_head(right_head, into.size());
-    if (std::memcmp(head, right_head, sizeof head) != 0) return false;
-    for (std::size_t done = 0; done < into.size(); done += block) {
-        const std::size_t here = std::min(block, into.size() - done);
-        put_block_head(right, here, done + here == into.size());
-        if (std::memcmp(heads[done / block], right, block_head) != 0) return false;
-    }
-    return checksum == frame_checksum(into);
-}
-
 }  // namespace
 
 Failure FrameReader::read(std::size_t number, std::span<std::byte> into) const {
     thread_local const Unpacker own;
     const Frame& frame = frames_[number];
-    if (frame.packed == stored_bytes(frame.bytes) && read_stored(file_, frame.packed_at, into)) return {};
+    if (frame.packed == StoredFrame::length(frame.bytes) && StoredFrame::read(file_, frame.packed_at, into)) return {};
     const std::span packed(own.packed.get(), frame.packed);
     if (const int e = read_all(file_, packed, frame.packed_at)) return strerror(e);
     if (frame.bytes == frame_bytes && std::ranges::equal(packed, zero_frame())) {
@@ -566,97 +464,6 @@ Failure each_frame(const FrameReader& from, const std::function<Failure(std::spa
     lock.unlock();
     changed.notify_all();
     return failure;
-}
-
-// ---- files with holes
-
-Failure pack_file(int from, std::uint64_t size, FrameWriter& to, const std::function<Failure()>& goes_on) {
-    for (std::uint64_t at = 0; at < size;) {
-        if (goes_on)
-            if (Failure failure = goes_on()) return failure;
-        std::uint64_t data = 0;
-        if (const int e = find_data(from, at, size, data)) return strerror(e);
-        if (data < size) data = data / frame_bytes * frame_bytes;
-        if (data > at) {
-            if (Failure failure = to.add_zeros(data - at)) return failure;
-            at = data;
-            continue;
-        }
-        const auto bytes = std::min<std::uint64_t>(frame_bytes, size - at);
-        const auto get = [from, at](std::span<std::byte> room, std::span<const std::byte>& its) -> Failure {
-            its = room;
-            const int e = read_all(from, room, at);
-            return e == 0 ? Failure() : Failure(strerror(e));
-        };
-        if (Failure failure = to.add_frame(bytes, {.get = get})) return failure;
-        at += bytes;
-    }
-    return {};
-}
-
-Failure unpack_file(const FrameReader& from, int to) {
-    WideFile file(to);
-    // Of a file that has no page yet, every hole is there.
-    struct stat st {};
-    const bool is_empty = fstat(to, &st) == 0 && st.st_blocks == 0;
-    return in_threads(from.count(), Crew::threads(), [&](std::size_t i) -> Failure {
-        const auto make_hole = [&](std::uint64_t at, std::size_t bytes) {
-            return is_empty || fallocate(to, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
-                                         static_cast<off_t>(bytes)) == 0;
-        };
-        if (from.is_zeros(i) && make_hole(from.offset(i), from.size(i))) return {};
-        thread_local const std::unique_ptr<std::byte[]> room(new std::byte[frame_bytes]);
-        const std::span<const std::byte> bytes(room.get(), from.size(i));
-        if (Failure failure = from.read(i, std::span(room.get(), from.size(i)))) return failure;
-        for (std::size_t at = 0; at < bytes.size();) {
-            const auto kind = [&](std::size_t p) {
-                return all_zeros(std::span(bytes).subspan(p, std::min(page, bytes.size() - p)));
-            };
-            const bool zeros = kind(at);
-            std::size_t end = std::min(at + page, bytes.size());
-            while (end < bytes.size() && kind(end) == zeros) end = std::min(end + page, bytes.size());
-            const auto run = bytes.subspan(at, end - at);
-            const std::uint64_t place = from.offset(i) + at;
-            const bool hole = zeros && make_hole(place, run.size());
-            if (const int e = hole ? 0 : file.write(place, run)) return strerror(e);
-            at = end;
-        }
-        return {};
-    });
-}
-
-// ---- one file, several threads
-
-WideFile::WideFile(int file) : file_(file) {
-    struct statfs system {};
-    struct stat st {};
-    if (fstatfs(file, &system) != 0 || system.f_type != TMPFS_MAGIC || fstat(file, &st) != 0) return;
-    size_ = static_cast<std::uint64_t>(st.st_size);
-    void* const at = mmap(nullptr, most, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-    if (at != MAP_FAILED) map_ = static_cast<std::byte*>(at);
-}
-
-WideFile::~WideFile() {
-    if (map_) munmap(map_, most);
-}
-
-// The kernel says that pages are there before they are written to: a file system that is full would end the process.
-bool WideFile::fill(std::uint64_t at, std::span<const std::byte> bytes) {
-    if (!map_ || bytes.size() < smallest || at + bytes.size() > most) return false;
-    if (const std::uint64_t end = at + bytes.size(); end > size_) {
-        const std::lock_guard lock(grows_);
-        // By the last byte, since frames that are written otherwise make the file longer, too.
-        if (pwrite(file_, &bytes.back(), 1, static_cast<off_t>(end - 1)) != 1) return false;
-        size_ = std::max(size_.load(), end);
-    }
-    const std::uint64_t first = at / page * page;
-    if (madvise(map_ + first, at + bytes.size() - first, MADV_POPULATE_WRITE) != 0) return false;
-    std::memcpy(map_ + at, bytes.data(), bytes.size());
-    return true;
-}
-
-int WideFile::write(std::uint64_t at, std::span<const std::byte> bytes) {
-    return fill(at, bytes) ? 0 : write_all(file_, bytes, at);
 }
 
 }  // namespace barcuda

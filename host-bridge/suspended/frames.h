@@ -149,37 +149,4 @@ class FrameReader {
 // many frames as threads are in memory.
 Failure each_frame(const FrameReader& from, const std::function<Failure(std::span<const std::byte>)>& take);
 
-// Calls f(0) to f(count - 1), in that many threads. Returns the first failure.
-Failure in_threads(std::size_t count, std::size_t threads, const std::function<Failure(std::size_t)>& f);
-
-// ---- files with holes
-// All bytes of a file, `size` of them; what was never written to is not read.
-// `goes_on` is asked before each frame.
-Failure pack_file(int from, std::uint64_t size, FrameWriter& to, const std::function<Failure()>& goes_on = {});
-// Writes all frames into a file, in place: a mapping of it stays what it was. Pages of zeros become holes, where the
-// file can have them.
-Failure unpack_file(const FrameReader& from, int to);
-
-// Writes into a file from several threads at once. A file system of the host's memory lets one thread at a time write
-// to a file, but several fill a mapping of it.
-class WideFile {
-  public:
-    explicit WideFile(int file);  // which stays the caller's
-    ~WideFile();
-    WideFile(const WideFile&) = delete;
-    // Returns 0 or an errno. A file that is mapped grows by what is written.
-    int write(std::uint64_t at, std::span<const std::byte> bytes);
-
-  private:
-    // Of the addresses that are set aside, and of what a mapping is faster for.
-    static constexpr std::uint64_t most = std::uint64_t{1} << 42;
-    static constexpr std::size_t smallest = 64 << 10;
-    bool fill(std::uint64_t at, std::span<const std::byte> bytes);
-
-    const int file_;
-    std::byte* map_ = nullptr;
-    std::mutex grows_;
-    std::atomic<std::uint64_t> size_{0};
-};
-
 }  // namespace barcuda

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "host-bridge/suspended/crew.h"
 
 namespace barcuda {
 namespace {

@@ -26,6 +26,7 @@
 #include "host-bridge/suspended/description.h"
 #include "host-bridge/suspended/digest.h"
 #include "host-bridge/suspended/frames.h"
+#include "host-bridge/suspended/wide_file.h"
 
 namespace barcuda {
 

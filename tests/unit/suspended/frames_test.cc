@@ -2,61 +2,22 @@
 // frames_test: compressed parts of a suspended VM: every byte comes back, holes stay holes, and damage is found.
 #include "host-bridge/suspended/frames.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zstd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
-#include <random>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "base/message.h"
+#include "host-bridge/suspended/wide_file.h"
+#include "tests/unit/support/part_bytes.h"
 
 namespace barcuda {
 namespace {
 
-using Bytes = std::vector<std::byte>;
-constexpr std::size_t MiB = 1 << 20;
-
-Bytes random_bytes(std::size_t count, unsigned seed = 1) {
-    std::mt19937_64 random(seed);
-    Bytes bytes(count);
-    for (std::byte& b : bytes) b = static_cast<std::byte>(random() % 7);
-    return bytes;
-}
-
-// That no compressor makes smaller.
-Bytes noise(std::size_t count, unsigned seed = 1) {
-    std::mt19937_64 random(seed);
-    Bytes bytes(count);
-    for (std::size_t at = 0; at < count; at += sizeof(std::uint64_t)) {
-        const std::uint64_t word = random();
-        std::memcpy(bytes.data() + at, &word, std::min(sizeof word, count - at));
-    }
-    return bytes;
-}
-
-File new_file() { return File(memfd_create("frames", MFD_CLOEXEC)); }
-
-Bytes contents(const File& file) {
-    struct stat st {};
-    fstat(file.fd(), &st);
-    Bytes bytes(static_cast<std::size_t>(st.st_size));
-    EXPECT_EQ(pread(file.fd(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
-    return bytes;
-}
-
-void put(const File& file, std::span<const std::byte> bytes, std::size_t at = 0) {
-    ASSERT_EQ(pwrite(file.fd(), bytes.data(), bytes.size(), static_cast<off_t>(at)),
-              static_cast<ssize_t>(bytes.size()));
-}
+using test::Bytes, test::MiB, test::contents, test::new_file, test::noise, test::put, test::random_bytes;
 
 Failure read_all(const FrameReader& reader, Bytes& all) {
     all.assign(reader.bytes(), std::byte{1});
@@ -196,17 +157,6 @@ TEST(FramesTest, PartsThatAreWrittenAtOnceShareTheThreads) {
     }
 }
 
-TEST(FramesTest, AShortFrameStaysThoughALongOneInFrontOfItIsWrittenLater) {
-    const File file = new_file();
-    const Bytes front = random_bytes(70'000, 1), behind = random_bytes(1'000, 2);
-    WideFile wide(file.fd());
-    ASSERT_EQ(wide.write(front.size(), behind), 0);
-    ASSERT_EQ(wide.write(0, front), 0);
-    Bytes expected = front;
-    expected.insert(expected.end(), behind.begin(), behind.end());
-    EXPECT_TRUE(contents(file) == expected);
-}
-
 TEST(FramesTest, WhatFailsInAnyThreadEndsTheWriter) {
     int written = 0;
     FrameWriter in_order([&](auto) { return ++written == 3 ? Failure("the disk is full") : Failure(); });
@@ -261,45 +211,6 @@ TEST(FramesTest, NothingIsAPartToo) {
     FrameReader reader;
     ASSERT_EQ(reader.open(packed.file.fd()).text(), "");
     EXPECT_EQ(reader.bytes(), 0U);
-}
-
-TEST(FramesTest, OfAFileWithHolesOnlyWhatWasWrittenIsThereAgain) {
-    const File from = new_file(), to = new_file();
-    constexpr std::size_t size = 64 * MiB;
-    ASSERT_EQ(ftruncate(from.fd(), size), 0);
-    ASSERT_EQ(ftruncate(to.fd(), size), 0);
-    put(from, random_bytes(5000), 9 * MiB + 4096);
-    put(from, random_bytes(10, 2), size - 10);
-    Packed packed;
-    ASSERT_EQ(pack_file(from.fd(), size, packed.writer).text(), "");
-    ASSERT_FALSE(packed.writer.finish());
-    EXPECT_EQ(packed.writer.bytes(), size);
-    EXPECT_LT(packed.writer.written(), 20'000U);
-    FrameReader reader;
-    ASSERT_EQ(reader.open(packed.file.fd()).text(), "");
-    ASSERT_EQ(unpack_file(reader, to.fd()).text(), "");
-    EXPECT_TRUE(contents(to) == contents(from));
-    struct stat st {};
-    ASSERT_EQ(fstat(to.fd(), &st), 0);
-    EXPECT_LE(st.st_blocks, 3 * 8);  // of 512 bytes: three pages
-}
-
-TEST(FramesTest, AMappedFileIsFilledInPlace) {
-    const File file = new_file();
-    const Bytes bytes = random_bytes(4 * MiB);
-    put(file, bytes);
-    Packed packed;
-    ASSERT_EQ(pack_file(file.fd(), bytes.size(), packed.writer).text(), "");
-    ASSERT_FALSE(packed.writer.finish());
-    auto* const at =
-        static_cast<std::byte*>(mmap(nullptr, bytes.size(), PROT_READ | PROT_WRITE, MAP_SHARED, file.fd(), 0));
-    ASSERT_NE(at, MAP_FAILED);
-    std::fill_n(at, bytes.size(), std::byte{0xee});
-    FrameReader reader;
-    ASSERT_EQ(reader.open(packed.file.fd()).text(), "");
-    ASSERT_EQ(unpack_file(reader, file.fd()).text(), "");
-    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), at));
-    munmap(at, bytes.size());
 }
 
 TEST(FramesTest, NoBytesAreReadThatDifferAfterABitHasChangedOrTheFileWasCut) {

@@ -21,6 +21,8 @@
 #include <thread>
 #include <vector>
 
+#include "host-bridge/suspended/sparse_file.h"
+
 namespace barcuda {
 namespace {
 
