@@ -37,7 +37,7 @@ Conveyor::~Conveyor() {
     if (!room_.empty()) munmap(room_.data(), room_.size());
 }
 
-Failure Conveyor::open(File socket, const File& room, unsigned within) {
+Failure Conveyor::open(File socket, const File& room, std::chrono::milliseconds within) {
     struct stat st {};
     const int seals = room ? fcntl(room.fd(), F_GET_SEALS) : -1;
     if (!socket || fstat(room.fd(), &st) != 0 || seals < 0 || !(seals & F_SEAL_SHRINK))
@@ -48,9 +48,10 @@ Failure Conveyor::open(File socket, const File& room, unsigned within) {
     if (at == MAP_FAILED) return fmt::format("the conveyor's room cannot be mapped: {}", strerror(errno));
     room_ = {static_cast<std::byte*>(at), bytes};
     socket_ = std::move(socket);
-    const timeval limit{static_cast<time_t>(within), 0};
+    const std::chrono::seconds whole = std::chrono::duration_cast<std::chrono::seconds>(within);
+    const timeval limit{whole.count(), std::chrono::microseconds(within - whole).count()};
     for (const int wait : {SO_RCVTIMEO, SO_SNDTIMEO})
-        if (within != 0 && setsockopt(socket_.fd(), SOL_SOCKET, wait, &limit, sizeof limit) != 0)
+        if (within != within.zero() && setsockopt(socket_.fd(), SOL_SOCKET, wait, &limit, sizeof limit) != 0)
             return strerror(errno);
     return {};
 }

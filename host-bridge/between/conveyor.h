@@ -7,6 +7,7 @@
 // What is in a slot may change while the taker reads it: it copies a slot before it looks at it.
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -30,9 +31,9 @@ class Conveyor {
     Conveyor() = default;
     ~Conveyor();
     Conveyor(const Conveyor&) = delete;
-    // One of the two sides. The room is mapped, and can be closed. `within`: seconds after which a side that says or
-    // hears nothing has gone; 0: it waits. (A worker's cage allows no limit.)
-    Failure open(File socket, const File& room, unsigned within = 0);
+    // One of the two sides. The room is mapped, and can be closed. `within`: after this a side that says or hears
+    // nothing has gone; zero: it is waited for. (A worker's cage allows no limit.)
+    Failure open(File socket, const File& room, std::chrono::milliseconds within = {});
 
     std::size_t slots() const { return room_.size() / slot_bytes; }
     std::span<std::byte> slot(std::size_t number) const { return room_.subspan(number * slot_bytes, slot_bytes); }

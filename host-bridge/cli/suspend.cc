@@ -53,31 +53,13 @@ struct SuspendCommand {
 };
 
 using Clock = std::chrono::steady_clock;
-constexpr int between_looks = 20;        // milliseconds
-constexpr unsigned silent_within = 600;  // seconds: a worker that writes code to a slow disk says nothing of memory
-constexpr unsigned silent_ahead = 10;    // a client that captures, or is not on its card
-constexpr double answers_within = 60;    // seconds, beyond --within: a worker looks through its client's code
+constexpr int between_looks = 20;  // milliseconds
+// A worker that writes code to a slow disk says nothing of memory; nor does one whose client captures.
+constexpr std::chrono::seconds silent_within{600}, silent_ahead{10};
+constexpr double answers_within = 60;  // seconds, beyond --within: a worker looks through its client's code
 // What a worker writes. A compromised worker could write without end.
 constexpr std::uint64_t most_births = std::uint64_t{1} << 30, most_code = std::uint64_t{8} << 30,
                         most_memory = std::uint64_t{1} << 42;
-
-using Sink = std::function<Failure(std::span<const std::byte>)>;
-
-// Reads a pipe to its end.
-Failure drain(const File& from, std::uint64_t most, const Sink& to) {
-    std::vector<std::byte> buffer(1 << 20);
-    for (std::uint64_t bytes = 0;;) {
-        pollfd p{from.fd(), POLLIN, 0};
-        if (poll(&p, 1, silent_within * 1000) == 0) return "its worker does not answer";
-        const ssize_t n = read(from.fd(), buffer.data(), buffer.size());
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return strerror(errno);
-        if (n == 0) return {};
-        bytes += static_cast<std::uint64_t>(n);
-        if (bytes > most) return "its worker writes more than a client can have";
-        if (Failure failure = to(std::span(buffer).first(static_cast<std::size_t>(n)))) return failure;
-    }
-}
 
 Failure tell_bridge(const std::string& door, const std::string& region, const SuspendRequest& request,
                     SuspendReply& reply, std::vector<File>& files) {
@@ -372,7 +354,7 @@ class Suspension {
         Failure failure{};
 
         void take(const File& from) {
-            failure = drain(from, most, [this](std::span<const std::byte> piece) -> Failure {
+            failure = drain(from, most, silent_within, [this](std::span<const std::byte> piece) -> Failure {
                 digest.add(piece);
                 bytes += piece.size();
                 return sink(piece);
@@ -396,7 +378,7 @@ class Suspension {
             readers.emplace_back([&births, from = std::move(files[0])] { births.take(from); });
             readers.emplace_back([&, from = std::move(files[1])] {
                 code = frames(code_of(channel), [&](FrameWriter& to) {
-                    return drain(from, most_code, [&](auto piece) { return to.add(piece); });
+                    return drain(from, most_code, silent_within, [&](auto piece) { return to.add(piece); });
                 });
             });
         }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/suspended/conveyed.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -13,6 +17,10 @@
 
 namespace barcuda {
 
+namespace {
+constexpr const char* too_much = "its worker writes more than a client can have";
+}  // namespace
+
 static_assert(Conveyor::slot_bytes == frame_bytes);
 
 Failure pack_conveyor(const Conveyor& from, std::uint64_t most, FrameWriter& to) {
@@ -23,7 +31,7 @@ Failure pack_conveyor(const Conveyor& from, std::uint64_t most, FrameWriter& to)
         if (word.slot == Conveyor::Word::end) return {};
         if (word.bytes == 0) return ended;
         bytes += std::max(word.bytes, smallest);
-        if (bytes > most) return "its worker writes more than a client can have";
+        if (bytes > most) return too_much;
         const auto get = [&from, word](std::span<std::byte> room, std::span<const std::byte>& its) -> Failure {
             its = room;
             std::memcpy(room.data(), from.slot(word.slot).data(), word.bytes);
@@ -65,6 +73,22 @@ Failure feed_conveyor(const FrameReader& from, const Conveyor& to) {
     if (!failure) (void)to.say({});
     else to.close();
     return failure;
+}
+
+Failure drain(const File& from, std::uint64_t most, std::chrono::milliseconds within,
+              const std::function<Failure(std::span<const std::byte>)>& to) {
+    std::vector<std::byte> buffer(1 << 20);
+    for (std::uint64_t bytes = 0;;) {
+        pollfd p{from.fd(), POLLIN, 0};
+        if (poll(&p, 1, static_cast<int>(within.count())) == 0) return "its worker does not answer";
+        const ssize_t n = read(from.fd(), buffer.data(), buffer.size());
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return strerror(errno);
+        if (n == 0) return {};
+        bytes += static_cast<std::uint64_t>(n);
+        if (bytes > most) return too_much;
+        if (Failure failure = to(std::span(buffer).first(static_cast<std::size_t>(n)))) return failure;
+    }
 }
 
 }  // namespace barcuda

@@ -159,8 +159,7 @@ bool BridgeLink::take(Parts& parts, bool waits) {
 
 bool BridgeLink::take_ahead(Parts& parts) {
     const std::lock_guard lock(mutex_);
-    if (!closed_)
-        while (hear({}, MSG_DONTWAIT) == Heard::answer) {}
+    while (hear({}, MSG_DONTWAIT) != Heard::end) {}
     parts = std::exchange(ahead_, {});
     return parts[static_cast<std::size_t>(carrying::Which::memory)] &&
            parts[static_cast<std::size_t>(carrying::Which::room)];

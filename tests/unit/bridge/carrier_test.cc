@@ -49,13 +49,14 @@ struct CarrierTest : test::DesksTest {
         return carrier->order(*client, check, ends).text();
     }
     // The next part that was handed to the worker, and its descriptor; nothing: none was.
-    std::optional<std::pair<Which, File>> handed() const {
+    std::optional<std::pair<Which, File>> handed(bool ahead = false) const {
         Hand hand;
         File file;
         const ssize_t n = receive_message(link.fd(), &hand, sizeof hand, file, MSG_DONTWAIT);
         if (n < 0) return {};
         EXPECT_EQ(n, static_cast<ssize_t>(sizeof hand));
         EXPECT_EQ(hand.form, Hand::right_form);
+        EXPECT_EQ(hand.ahead, ahead ? 1u : 0u);
         return std::pair(hand.part, std::move(file));
     }
     void says(std::uint32_t order, bool able, const std::string& what = {}, const std::string& cure = {}) const {
@@ -117,8 +118,26 @@ TEST_F(CarrierTest, ToWriteTheWorkerGetsTwoPipesAndAConveyor) {
     EXPECT_EQ(place().wanted, Wanted::write);
     EXPECT_EQ(place().order, 1u);
 }
+TEST_F(CarrierTest, ToPassOnAheadTheWorkerGetsAConveyorForAClientThatRuns) {
+    EXPECT_EQ(carrier->order_ahead(*client, ends).text(), "");
+    ASSERT_EQ(ends.size(), 2u);
+    for (const Which part : {Which::memory, Which::room}) {
+        const auto hand = handed(true);
+        ASSERT_TRUE(hand);
+        EXPECT_EQ(hand->first, part);
+        EXPECT_TRUE(hand->second);
+    }
+    EXPECT_FALSE(handed());
+    EXPECT_EQ(place().wanted, Wanted::ahead);
+    EXPECT_EQ(place().order, 1u);
+    Conveyor taker;
+    EXPECT_EQ(taker.open(std::move(ends[0]), ends[1]).text(), "");
+    Conveyor::Word word;
+    EXPECT_FALSE(taker.hear(word)) << "the bridge keeps no end that fills";
+}
 TEST_F(CarrierTest, AWorkerOfAnEarlierBuildIsOrderedNothing) {
     client->worker->sheet().orders.link = Orders::link_of_this_build - 1;
+    EXPECT_THAT(carrier->order_ahead(*client, ends).text(), HasSubstr("its worker is of an earlier build"));
     EXPECT_THAT(order(false), HasSubstr("its worker is of an earlier build"));
     EXPECT_FALSE(handed());
     EXPECT_EQ(place().order, 0u);

@@ -58,8 +58,9 @@ struct SuspendDeskTest : test::DesksTest {
     std::optional<SuspendDesk> desk;
     SuspendRow::State answer = SuspendRow::able;
     std::set<std::uint32_t> heard;  // channels whose workers are listened to again
-    std::set<std::uint32_t> withdrawn;
-    const Kept kept{};  // without a keeper
+    std::set<std::uint32_t> withdrawn, ahead;
+    const char* refusal = "";  // of a worker that is to pass its client on ahead
+    const Kept kept{};         // without a keeper
     unsigned orders = 0;
     SuspendDesk::Clock::time_point now{1h};
 
@@ -74,7 +75,12 @@ struct SuspendDeskTest : test::DesksTest {
                                               return Failure();
                                           },
                                           [this](const Client&, SuspendRow& row) { row.state = answer; },
-                                          [this](const Client& client) { withdrawn.insert(client.slot()); }},
+                                          [this](const Client& client) { withdrawn.insert(client.slot()); },
+                                          [this](const Client& client, std::vector<File>& ends) {
+                                              ahead.insert(client.slot());
+                                              for (int i = 0; i < 2; ++i) ends.emplace_back(dup(STDIN_FILENO));
+                                              return Failure(refusal);
+                                          }},
                      SuspendDesk::Given{[] { return "description"; }, file, file},
                      [this](Client& client) { heard.insert(client.slot()); });
     }
@@ -227,6 +233,30 @@ TEST_F(SuspendDeskTest, OneThatIsBeingPausedIsResumedBehindThat) {
     ask(SuspendRequest::look);
     EXPECT_EQ(reply->returning, 0u);
     EXPECT_FALSE(desk->is_busy());
+}
+
+TEST_F(SuspendDeskTest, WhatGoesAheadChangesNothingForTheClientOrForThoseToCome) {
+    Client& client = arrive();
+    EXPECT_EQ(ask(SuspendRequest::ahead, client.slot()), "");
+    EXPECT_EQ(files.size(), 2u);
+    EXPECT_EQ(ahead, std::set{client.slot()});
+    EXPECT_EQ(reply->step, Step::none);
+    EXPECT_TRUE(desk->admits());
+    EXPECT_EQ(wanted(client), Paused::running);
+    EXPECT_EQ(ask(SuspendRequest::begin), "");
+}
+
+TEST_F(SuspendDeskTest, NothingGoesAheadWhileASuspendIsUnderWayOrWithoutAWorker) {
+    Client& client = arrive();
+    EXPECT_THAT(ask(SuspendRequest::ahead, client.slot() + 1), HasSubstr("has no client with a worker"));
+    EXPECT_THAT(ask(SuspendRequest::ahead, 1 << 30), HasSubstr("has no client with a worker"));
+    refusal = "its worker is of an earlier build";
+    EXPECT_EQ(ask(SuspendRequest::ahead, client.slot()), refusal);
+    EXPECT_TRUE(files.empty()) << "with a refusal";
+    ahead.clear();
+    ASSERT_EQ(ask(SuspendRequest::begin), "");
+    EXPECT_EQ(ask(SuspendRequest::ahead, client.slot()), "a suspend is under way");
+    EXPECT_TRUE(ahead.empty());
 }
 
 TEST_F(SuspendDeskTest, ASlotWithoutAWorkerIsNotCarried) {

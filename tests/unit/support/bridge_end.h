@@ -25,9 +25,10 @@ struct BridgeEnd {
     }
     BridgeEnd(const BridgeEnd&) = delete;
 
-    void hand(carrying::Which part, int file = -1) const {
+    void hand(carrying::Which part, int file = -1, bool ahead = false) const {
         carrying::Hand hand;
         hand.part = part;
+        hand.ahead = ahead ? 1 : 0;
         EXPECT_TRUE(send_message(ends[0], &hand, sizeof hand, file));
     }
     template <class Request> Message<Request> hear() const {

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <random>
@@ -107,6 +108,53 @@ TEST_F(ConveyedTest, NotMoreIsTakenThanAClientCanHave) {
     const std::jthread fills([this] { fill(); });
     EXPECT_NE(pack(frame_bytes).text().find("more than a client can have"), std::string::npos);
     taker.close();
+}
+
+TEST_F(ConveyedTest, AFillerThatSaysNothingForTooLongHasGone) {
+    Conveyor::Ends ends;
+    Conveyor silent, hears;
+    ASSERT_EQ(Conveyor::make(2, ends).text(), "");
+    ASSERT_EQ(silent.open(std::move(ends.filler), ends.room).text(), "");
+    ASSERT_EQ(hears.open(std::move(ends.taker), ends.room, std::chrono::milliseconds(1)).text(), "");
+    FrameWriter writer(file.fd());
+    EXPECT_NE(pack_conveyor(hears, 1 << 30, writer).text().find("does not answer"), std::string::npos);
+}
+
+struct DrainTest : testing::Test {
+    DrainTest() {
+        int both[2];
+        EXPECT_EQ(pipe(both), 0);
+        from = File(both[0]);
+        to = File(both[1]);
+    }
+    Failure drained(std::uint64_t most = 1000) {
+        return drain(from, most, {}, [this](std::span<const std::byte> piece) {
+            bytes += piece.size();
+            return bytes > 500 ? Failure("the disk is full") : Failure();
+        });
+    }
+    File from, to;
+    std::size_t bytes = 0;
+};
+
+TEST_F(DrainTest, APipeIsReadToItsEnd) {
+    ASSERT_EQ(write(to.fd(), "births", 6), 6);
+    to = File();
+    EXPECT_EQ(drained().text(), "");
+    EXPECT_EQ(bytes, 6u);
+}
+TEST_F(DrainTest, AWorkerThatWritesNothingForTooLongDoesNotAnswer) {
+    ASSERT_EQ(write(to.fd(), "births", 6), 6);
+    EXPECT_EQ(drained().text(), "its worker does not answer");
+    EXPECT_EQ(bytes, 6u) << "what was there";
+}
+TEST_F(DrainTest, NotMoreIsTakenThanAClientCanHaveAndAFailureEndsIt) {
+    ASSERT_EQ(write(to.fd(), "births", 6), 6);
+    EXPECT_NE(drained(5).text().find("more than a client can have"), std::string::npos);
+    EXPECT_EQ(bytes, 0u);
+    const std::string much(501, 'm');
+    ASSERT_EQ(write(to.fd(), much.data(), much.size()), 501);
+    EXPECT_EQ(drained().text(), "the disk is full");
 }
 
 TEST_F(ConveyedTest, WhatTheDiskHasSpoiltIsNotPassedOn) {

@@ -62,6 +62,17 @@ TEST(SparseFileTest, AMappedFileIsFilledInPlace) {
     munmap(at, bytes.size());
 }
 
+TEST(SparseFileTest, WhoeverGivesUpIsAskedBeforeEachFrame) {
+    const File from = new_file();
+    put(from, random_bytes(8 * MiB));  // four frames
+    Packed packed;
+    int asked = 0;
+    const auto goes_on = [&] { return ++asked == 3 ? Failure("given up") : Failure(); };
+    EXPECT_EQ(pack_file(from.fd(), 8 * MiB, packed.writer, goes_on).text(), "given up");
+    EXPECT_EQ(asked, 3);
+    EXPECT_EQ(packed.writer.bytes(), 4 * MiB);
+}
+
 // What is there, and is to become holes, is there no more.
 TEST(SparseFileTest, WhereTheFileHadBytesZerosBecomeHolesAgain) {
     const File from = new_file(), to = new_file();

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <optional>
 #include <string>
@@ -162,6 +163,48 @@ TEST_F(LeaveTest, ALongTextIsCut) {
     answer(station.place, 1, much);
     EXPECT_EQ(what(), std::string(sizeof station.place.what - 1, 'x'));
     EXPECT_EQ(std::string(station.place.cure), std::string(sizeof station.place.cure - 1, 'y'));
+}
+
+// ---- ahead (what a running client passes on: births_carried_ahead_test)
+TEST_F(LeaveTest, AHeldClientPassesNothingOnAheadAndItsReaderHearsThat) {
+    for (const bool was_checked : {false, true}) {  // and the bridge answers nothing meanwhile
+        if (was_checked) {
+            station.hand(Which::none);
+            station.order(Wanted::check);
+        }
+        Conveyor::Ends ends;
+        Conveyor taker;
+        ASSERT_EQ(Conveyor::make(2, ends).text(), "");
+        ASSERT_EQ(taker.open(std::move(ends.taker), ends.room, std::chrono::milliseconds(1)).text(), "");
+        station.hand(Which::memory, ends.filler.fd(), true);
+        station.hand(Which::room, ends.room.fd(), true);
+        ends.filler = File();
+        station.order(Wanted::ahead);
+        EXPECT_FALSE(able());
+        EXPECT_EQ(what(), "the client is held");
+        EXPECT_TRUE(taker.has_word()) << "the reader would wait";
+        Conveyor::Word word;
+        EXPECT_FALSE(taker.hear(word));
+    }
+    write();
+    EXPECT_TRUE(able()) << what();
+}
+TEST_F(LeaveTest, HandsForWhatGoesAheadLeaveARequestItsAnswer) {
+    Conveyor::Ends ends;
+    ASSERT_EQ(Conveyor::make(2, ends).text(), "");
+    std::uint64_t offset = 0, granted = 0;
+    CUresult result{};
+    std::thread asks([&] { result = station.link.grant(BARCUDA_GRANULE, offset, granted); });
+    const auto asked = station.hear<request::Grant>();
+    station.hand(Which::memory, ends.filler.fd(), true);
+    station.hand(Which::room, ends.room.fd(), true);
+    station.answer(Answer<request::Grant>{.reply = {3 * BARCUDA_GRANULE, BARCUDA_GRANULE}}, asked.number);
+    asks.join();
+    EXPECT_EQ(result, CUDA_SUCCESS);
+    EXPECT_EQ(offset, 3 * BARCUDA_GRANULE);
+    BridgeLink::Parts parts;
+    EXPECT_TRUE(station.link.take_ahead(parts));
+    EXPECT_FALSE(station.link.take_ahead(parts)) << "they are taken once";
 }
 
 // ---- requests meanwhile
