@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/caught.h"
 #include "base/log.h"
 #include "base/os/thread.h"
 #include "host-bridge/between/conveyor.h"
@@ -39,9 +40,22 @@ Failure hand(const Client& client, Which part, int file, bool ahead = false) {
 // Each frame of a part. The taker may end early; the worker then reports what is missing.
 void feed(const FrameReader& from, File socket, const File& room) {
     Conveyor to;
-    Failure failure = to.open(std::move(socket), room);
-    if (!failure) failure = feed_conveyor(from, to);
+    const Failure failure = caught([&] {
+        Failure none = to.open(std::move(socket), room);
+        return none ? std::move(none) : feed_conveyor(from, to);
+    });
     if (failure) log::error("the memory of a client: {}", failure.text());
+}
+
+// The same of a part that goes by a pipe.
+void feed(const FrameReader& from, const File& to) {
+    const Failure failure = caught([&] {
+        return each_frame(from, [&](std::span<const std::byte> bytes) -> Failure {
+            const int error = write_all(to.fd(), bytes);
+            return error == 0 ? Failure() : Failure(strerror(error));
+        });
+    });
+    if (failure) log::error("the code of a client: {}", failure.text());
 }
 
 // A pipe that takes a mebibyte at a time, where the kernel lets it.
@@ -135,15 +149,12 @@ Failure Carrier::give(Client& client, const SetReader& set) {
     if (Failure failure = hand(client, Which::memory, ends.taker.fd())) return failure;
     if (Failure failure = hand(client, Which::room, ends.room.fd())) return failure;
     const os::SignalsBlocked blocked;  // SIGPIPE, too: then a word is not said
-    feeders_.emplace_back([from = std::move(code), to = std::move(write_end)] {
-        (void)each_frame(from, [&](std::span<const std::byte> bytes) -> Failure {
-            const int error = write_all(to.fd(), bytes);
-            return error == 0 ? Failure() : Failure(strerror(error));
-        });
+    return caught([&]() -> Failure {
+        feeders_.emplace_back([from = std::move(code), to = std::move(write_end)] { feed(from, to); });
+        feeders_.emplace_back([from = std::move(frames), to = std::move(ends.filler),
+                               room = std::move(ends.room)]() mutable { feed(from, std::move(to), room); });
+        return {};
     });
-    feeders_.emplace_back([from = std::move(frames), to = std::move(ends.filler),
-                           room = std::move(ends.room)]() mutable { feed(from, std::move(to), room); });
-    return {};
 }
 
 Carrier::Returned Carrier::returned(const Client& client, std::string& why) const {

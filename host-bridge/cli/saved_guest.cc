@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/caught.h"
 #include "host-bridge/suspended/description.h"
 #include "host-bridge/suspended/frames.h"
 
@@ -30,10 +31,11 @@ Failure load_guest(const File& part, Qemu& qemu) {
     Failure broken;
     std::jthread writes([&frames, &broken, to = std::move(to)] {
         bool stopped = false;  // QEMU has stopped reading, and says why itself
-        broken = each_frame(frames, [&](std::span<const std::byte> piece) -> Failure {
+        const auto write = [&](std::span<const std::byte> piece) -> Failure {
             stopped = write_all(to.fd(), piece) != 0;
             return stopped ? Failure("QEMU reads no more") : Failure();
-        });
+        };
+        broken = caught([&] { return each_frame(frames, write); });
         if (stopped) broken = Failure();
     });
     const Failure e = qemu.loaded();

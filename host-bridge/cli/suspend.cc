@@ -16,11 +16,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/caught.h"
 #include "base/cli/options.h"
 #include "base/os/thread.h"
 #include "host-bridge/between/carry.h"
@@ -86,8 +88,8 @@ class Suspension {
         if (const Failure e = find_qemu()) return failed(e);
         SuspendReply& reply = *reply_;
         if (const Failure e = tell({.what = SuspendRequest::begin}, reply)) return failed(e);
-        const Failure why = suspend();
-        if (held_ && !why) {
+        const Failure why = caught([&] { return suspend(); });
+        if (held_) {  // whatever went wrong behind that
             if (own_) own_.quit();
             return 0;
         }
@@ -148,7 +150,7 @@ class Suspension {
             return e;
         }
         reply.error[0] = 0;
-        if (Failure e = tell({.what = SuspendRequest::finish}, reply); e && goes_on(reply)) {
+        if (Failure e = caught([&] { return tell({.what = SuspendRequest::finish}, reply); }); e && goes_on(reply)) {
             set_.take_back();
             return e;
         }
@@ -189,10 +191,9 @@ class Suspension {
         explicit Heartbeat(const Suspension& of) {
             const os::SignalsBlocked blocked;
             thread_ = std::thread([this, &of] {
-                const auto reply = std::make_unique<SuspendReply>();
                 for (unsigned turns = 1; !stop_; ++turns) {
                     constexpr unsigned looks_a_second = 1000 / between_looks;
-                    if (turns % looks_a_second == 0) (void)of.tell({}, *reply);
+                    if (turns % looks_a_second == 0) (void)caught([this, &of] { return of.tell({}, *reply_); });
                     poll(nullptr, 0, between_looks);
                 }
             });
@@ -204,6 +205,7 @@ class Suspension {
         Heartbeat(const Heartbeat&) = delete;
 
       private:
+        const std::unique_ptr<SuspendReply> reply_ = std::make_unique<SuspendReply>();
         std::atomic<bool> stop_{false};
         std::thread thread_;
     };
@@ -259,9 +261,10 @@ class Suspension {
         Failure region;
         {
             const os::SignalsBlocked blocked;
-            const std::jthread beside([&, size = description.size] { region = write_region(files, size); });
+            const std::jthread beside(
+                [&, size = description.size] { region = caught([&] { return write_region(files, size); }); });
             for (const SuspendRow& row : clients_)
-                if (Failure e = carry(row.channel)) {
+                if (Failure e = caught([&] { return carry(row.channel); })) {
                     gives_up_ = true;  // the region's writer, too
                     return fmt::format("the client of channel {} (pid {}): {}", row.channel, row.pid, e.text());
                 }
@@ -303,7 +306,10 @@ class Suspension {
     // Any thread may say what it has done.
     void step(const std::string& name, double seconds, std::uint64_t bytes = 0, const FrameTimes& busy = {}) {
         const std::lock_guard lock(mutex_);
-        what_.steps.push_back({name, seconds, bytes, busy});
+        (void)caught([&]() -> Failure {  // without memory the table lacks a line
+            what_.steps.push_back({name, seconds, bytes, busy});
+            return {};
+        });
     }
     void count(std::uint64_t bytes, std::uint64_t written) {
         const std::lock_guard lock(mutex_);
@@ -334,12 +340,16 @@ class Suspension {
         SetPlace::Sink sink;
         if (Failure e = set_.make(name, sink)) return e;
         Lap lap;
-        FrameWriter to(std::move(sink), set_.known(name), set_.sink_at(name), crew_);
-        if (Failure e = fill(to)) return fmt::format("{}: {}", name, e.text());
-        if (Failure e = to.finish()) return fmt::format("{}: {}", name, e.text());
-        count(to.bytes(), to.written());
-        step(name, lap.seconds(), to.bytes(), to.times());
-        Failure failure = set_.finish(name, to.written(), to.digest());
+        std::optional<FrameWriter> to;
+        const Failure why = caught([&] {
+            to.emplace(std::move(sink), set_.known(name), set_.sink_at(name), crew_);
+            Failure none = fill(*to);
+            return none ? std::move(none) : to->finish();
+        });
+        if (why) return fmt::format("{}: {}", name, why.text());
+        count(to->bytes(), to->written());
+        step(name, lap.seconds(), to->bytes(), to->times());
+        Failure failure = set_.finish(name, to->written(), to->digest());
         step(name + " synced", lap.seconds());
         return failure;
     }
@@ -354,11 +364,13 @@ class Suspension {
         Failure failure{};
 
         void take(const File& from) {
-            failure = drain(from, most, silent_within, [this](std::span<const std::byte> piece) -> Failure {
+            const auto add = [this](std::span<const std::byte> piece) -> Failure {
                 digest.add(piece);
                 bytes += piece.size();
                 return sink(piece);
-            });
+            };
+            if (Failure e = caught([&] { return drain(from, most, silent_within, add); }))
+                failure = fmt::format("{}: {}", name, e.text());
         }
     };
 
@@ -373,25 +385,36 @@ class Suspension {
         if (Failure e = set_.make(births.name, births.sink)) return e;
         Failure code;
         std::vector<std::jthread> readers;
-        {
+        const Failure begun = caught([&]() -> Failure {
             const os::SignalsBlocked blocked;
             readers.emplace_back([&births, from = std::move(files[0])] { births.take(from); });
             readers.emplace_back([&, from = std::move(files[1])] {
-                code = frames(code_of(channel), [&](FrameWriter& to) {
-                    return drain(from, most_code, silent_within, [&](auto piece) { return to.add(piece); });
+                code = caught([&] {
+                    return frames(code_of(channel), [&](FrameWriter& to) {
+                        return drain(from, most_code, silent_within, [&](auto piece) { return to.add(piece); });
+                    });
                 });
             });
-        }
-        Failure failure =
-            frames(memory_of(channel), [&](FrameWriter& to) { return pack_conveyor(conveyor, most_memory, to); });
+            return {};
+        });
+        Failure failure = begun ? begun.text() : caught([&] {
+            return frames(memory_of(channel),
+                          [&](FrameWriter& to) { return pack_conveyor(conveyor, most_memory, to); });
+        });
         conveyor.close();  // a worker that still writes ends that
         files.clear();
         readers.clear();
         SuspendRow row{};
         const Failure silent = await(channel, row);
-        if (!silent && row.state != SuspendRow::able) return watch::printable(row.text);  // it knows best
+        Failure first;
         for (const Failure& one : {std::cref(failure), std::cref(births.failure), std::cref(code), std::cref(silent)})
-            if (one) return one.text();
+            if (!first) first = one;
+        // It knows best, unless it only says that its bytes are not taken.
+        if (!silent && row.state != SuspendRow::able) {
+            const std::string its = watch::printable(row.text);
+            return first ? fmt::format("{} ({})", its, first.text()) : its;
+        }
+        if (first) return first;
         count(births.bytes, births.bytes);
         return set_.finish(births.name, births.bytes, births.digest);
     }

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/caught.h"
 #include "base/os/thread.h"
 #include "host-bridge/suspended/crew.h"
 
@@ -59,7 +60,7 @@ Failure feed_conveyor(const FrameReader& from, const Conveyor& to) {
         gone = true;
         changed.notify_all();
     });
-    Failure failure = in_threads(from.count(), Crew::threads(), [&](std::size_t frame) -> Failure {
+    const auto fill = [&](std::size_t frame) -> Failure {
         const std::size_t slot = frame % to.slots();
         {
             std::unique_lock lock(mutex);
@@ -69,7 +70,8 @@ Failure feed_conveyor(const FrameReader& from, const Conveyor& to) {
         if (Failure f = from.read(frame, to.slot(slot).first(from.size(frame)))) return f;
         const bool heard = to.say({static_cast<std::uint32_t>(slot), static_cast<std::uint32_t>(from.size(frame))});
         return heard ? Failure() : Failure("its worker has gone");
-    });
+    };
+    Failure failure = caught([&] { return in_threads(from.count(), Crew::threads(), fill); });
     if (!failure) (void)to.say({});
     else to.close();
     return failure;

@@ -5,15 +5,24 @@
 #include <atomic>
 #include <utility>
 
+#include "base/caught.h"
 #include "base/os/thread.h"
 
 namespace barcuda {
 
 std::size_t Crew::threads() { return std::clamp(std::thread::hardware_concurrency(), 1U, 16U); }
 
+void start_threads(std::size_t count, std::vector<std::jthread>& threads, const std::function<void()>& work) {
+    (void)caught([&]() -> Failure {
+        threads.reserve(count);
+        while (threads.size() < count) threads.emplace_back(work);
+        return {};
+    });
+}
+
 Crew::Crew(std::size_t count) {
     const os::SignalsBlocked blocked;
-    for (std::size_t i = 0; i < count; ++i) threads_.emplace_back([this] { work(); });
+    start_threads(count, threads_, [this] { work(); });
 }
 
 Crew::~Crew() {
@@ -25,6 +34,7 @@ Crew::~Crew() {
 }
 
 void Crew::add(std::function<void()> job) {
+    if (threads_.empty()) return job();
     {
         const std::lock_guard lock(mutex_);
         jobs_.push_back(std::move(job));
@@ -51,7 +61,7 @@ Failure in_threads(std::size_t count, std::size_t threads, const std::function<F
     Failure first;
     const auto work = [&] {
         for (std::size_t i = next++; i < count; i = next++) {
-            Failure failure = f(i);
+            Failure failure = caught([&] { return f(i); });
             if (!failure) continue;
             const std::lock_guard lock(mutex);
             if (!first) first = std::move(failure);
@@ -61,7 +71,8 @@ Failure in_threads(std::size_t count, std::size_t threads, const std::function<F
     {
         const os::SignalsBlocked blocked;
         std::vector<std::jthread> all;  // what a thread keeps for its work ends with it
-        for (std::size_t i = 0; i < std::min(count, threads); ++i) all.emplace_back(work);
+        start_threads(std::min(count, threads), all, work);
+        if (all.empty()) work();
     }
     return first;
 }

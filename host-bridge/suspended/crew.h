@@ -2,6 +2,7 @@
 // crew.h: threads that do the work of all parts of a set, each job by the next one that is free: so parts that are
 // written at once use each processor once, and no part waits for another's slowest step.
 #pragma once
+#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -17,12 +18,14 @@ namespace barcuda {
 class Crew {
   public:
     static std::size_t threads();  // one for each processor, and not more than are worth their memory
+    // Where the host starts fewer threads, there are fewer. Without any, add() does the job itself.
     explicit Crew(std::size_t count = threads());
     // Waits for all jobs.
     ~Crew();
     Crew(const Crew&) = delete;
+    // A job throws nothing.
     void add(std::function<void()> job);
-    std::size_t size() const { return threads_.size(); }
+    std::size_t size() const { return std::max<std::size_t>(threads_.size(), 1); }
 
   private:
     void work();
@@ -34,7 +37,9 @@ class Crew {
     std::vector<std::jthread> threads_;
 };
 
-// Calls f(0) to f(count - 1), in that many threads. Returns the first failure.
+// Adds threads that do this work, until there are so many: as many as the host lets start. The work throws nothing.
+void start_threads(std::size_t count, std::vector<std::jthread>& threads, const std::function<void()>& work);
+// Calls f(0) to f(count - 1), in that many threads, or in fewer. Returns the first failure; what f throws is one, too.
 Failure in_threads(std::size_t count, std::size_t threads, const std::function<Failure(std::size_t)>& f);
 
 }  // namespace barcuda

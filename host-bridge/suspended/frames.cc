@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/caught.h"
 #include "base/os/thread.h"
 #include "host-bridge/suspended/stored_frame.h"
 
@@ -137,7 +138,12 @@ FrameWriter::FrameWriter(Sink sink, Known known, SinkAt at, std::shared_ptr<Crew
     : sink_(std::move(sink)),
       known_(std::move(known)),
       sink_at_(std::move(at)),
-      crew_(crew ? std::move(crew) : std::make_shared<Crew>()) {}
+      crew_(crew ? std::move(crew) : std::make_shared<Crew>()),
+      ready_(most_on_their_way()) {
+    to_write_.reserve(most_on_their_way());
+    inputs_.free.reserve(most_on_their_way() + 1);
+    outputs_.free.reserve(most_on_their_way());
+}
 
 FrameWriter::FrameWriter(int file)
     : FrameWriter({}, {}, [file](std::uint64_t at, std::span<const std::byte> bytes) -> Failure {
@@ -153,7 +159,7 @@ FrameWriter::~FrameWriter() {
 
 void FrameWriter::fail(Failure failure) {
     const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = std::move(failure);
+    if (failure && !failure_) failure_ = std::move(failure);
 }
 
 Failure FrameWriter::add(std::span<const std::byte> bytes) {
@@ -190,7 +196,7 @@ Failure FrameWriter::pass_begun() {
 
 Failure FrameWriter::begin_frame(std::size_t bytes, std::size_t& number) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return failure_ || on_their_way_ < 3 * crew_->size(); });
+    changed_.wait(lock, [this] { return failure_ || on_their_way_ < most_on_their_way(); });
     if (failure_) return failure_.text();
     number = frames_.size();
     frames_.push_back({0, static_cast<std::uint32_t>(bytes)});
@@ -199,15 +205,22 @@ Failure FrameWriter::begin_frame(std::size_t bytes, std::size_t& number) {
     return {};
 }
 
-Failure FrameWriter::add_frame(std::size_t bytes, Source source) {
+Failure FrameWriter::add_frame(std::size_t bytes, const Source& source) {
     if (Failure failure = pass_begun()) return failure;
     std::size_t number = 0;
     if (Failure failure = begin_frame(bytes, number)) {
         if (source.release) source.release();
         return failure;
     }
-    crew_->add([this, number, bytes, source = std::move(source)] { work(number, bytes, source); });
-    return {};
+    Failure failure = caught([&] {
+        crew_->add([this, number, bytes, source] { work(number, bytes, source); });
+        return Failure();
+    });
+    if (!failure) return {};
+    if (source.release) source.release();
+    fail(failure);
+    settle({.number = number});
+    return failure;
 }
 
 Failure FrameWriter::add_zeros(std::uint64_t bytes) {
@@ -229,7 +242,12 @@ Failure FrameWriter::add_zeros(std::uint64_t bytes) {
 
 void FrameWriter::work(std::size_t number, std::size_t bytes, const Source& source) {
     Packed packed{.number = number};
-    if (Failure failure = pack(number, bytes, source, packed)) fail(std::move(failure));
+    if (Failure failure = caught([&] { return pack(number, bytes, source, packed); })) fail(std::move(failure));
+    if (source.release)
+        fail(caught([&] {
+            source.release();
+            return Failure();
+        }));
     settle(std::move(packed));
 }
 
@@ -260,30 +278,33 @@ Failure FrameWriter::pack(std::size_t number, std::size_t bytes, const Source& s
             if (packed.bytes == 0) failure = "zstd does not compress it: there is no memory";
         }
     }
-    if (source.release) source.release();
     return failure;
+}
+
+void FrameWriter::end(Packed& packed) {
+    if (packed.buffer) outputs_.free.push_back(std::move(packed.buffer));
+    --on_their_way_;
+    changed_.notify_all();
 }
 
 // A frame is packed. This thread passes on those whose turn it is, and writes what no other one writes yet.
 void FrameWriter::settle(Packed its) {
     std::unique_lock lock(mutex_);
-    ready_.emplace(its.number, std::move(its));
-    const auto end = [&](Packed& packed) {
-        if (packed.buffer) outputs_.free.push_back(std::move(packed.buffer));
-        --on_their_way_;
-        changed_.notify_all();
+    ready_[its.number % ready_.size()] = std::move(its);
+    const auto unlocked = [&](Failure (FrameWriter::*does)(const Packed&), const Packed& packed) {
+        if (failure_) return;
+        lock.unlock();
+        Failure failure = caught([&] { return (this->*does)(packed); });
+        lock.lock();
+        if (failure && !failure_) failure_ = std::move(failure);
     };
     for (;;) {
-        if (const auto turn = ready_.find(next_); !passing_ && turn != ready_.end()) {
+        if (std::optional<Packed>& turn = ready_[next_ % ready_.size()]; !passing_ && turn) {
             passing_ = true;
-            Packed packed = std::move(turn->second);
-            ready_.erase(turn);
+            Packed packed = std::move(*turn);
+            turn.reset();
             packed.at = at_;
-            const bool failed = static_cast<bool>(failure_);
-            lock.unlock();
-            Failure failure = failed ? Failure() : pass_on(packed);
-            lock.lock();
-            if (failure && !failure_) failure_ = std::move(failure);
+            unlocked(&FrameWriter::pass_on, packed);
             passing_ = false;
             ++next_;
             frames_[packed.number].packed = static_cast<std::uint32_t>(packed.bytes);
@@ -292,12 +313,8 @@ void FrameWriter::settle(Packed its) {
             else end(packed);
         } else if (!to_write_.empty()) {
             Packed packed = std::move(to_write_.front());
-            to_write_.pop_front();
-            const bool failed = static_cast<bool>(failure_);
-            lock.unlock();
-            Failure failure = failed ? Failure() : write(packed);
-            lock.lock();
-            if (failure && !failure_) failure_ = std::move(failure);
+            to_write_.erase(to_write_.begin());
+            unlocked(&FrameWriter::write, packed);
             end(packed);
         } else {
             return;
@@ -439,8 +456,10 @@ Failure each_frame(const FrameReader& from, const std::function<Failure(std::spa
             const std::size_t frame = next++;
             Slot& slot = slots[frame % slots.size()];
             lock.unlock();
-            slot.bytes.resize(from.size(frame));
-            slot.failure = from.read(frame, slot.bytes);
+            slot.failure = caught([&] {
+                slot.bytes.resize(from.size(frame));
+                return from.read(frame, slot.bytes);
+            });
             lock.lock();
             slot.full = true;
             changed.notify_all();
@@ -448,14 +467,14 @@ Failure each_frame(const FrameReader& from, const std::function<Failure(std::spa
     };
     const os::SignalsBlocked blocked;
     std::vector<std::jthread> others;
-    for (std::size_t i = 0; i < threads; ++i) others.emplace_back(unpack);
-    Failure failure;
+    start_threads(threads, others, unpack);
+    Failure failure = others.empty() && count != 0 ? "no thread can be started" : "";
     std::unique_lock lock(mutex);
     for (; taken < count && !failure; changed.notify_all()) {
         Slot& slot = slots[taken % slots.size()];
         changed.wait(lock, [&] { return slot.full; });
         lock.unlock();
-        failure = slot.failure ? std::move(slot.failure) : take(slot.bytes);
+        failure = slot.failure ? std::move(slot.failure) : caught([&] { return take(slot.bytes); });
         lock.lock();
         slot.full = false;
         ++taken;

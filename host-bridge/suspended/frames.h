@@ -10,11 +10,10 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,7 +43,8 @@ class FrameWriter {
         std::function<Failure(std::size_t frame)> again;  // in place of writing it
     };
     // Where a thread gets the bytes of a frame: `bytes` becomes `room` with them, or what has them. `release`: they are
-    // not needed any more. Both are called once, by any thread.
+    // not needed any more. Both are called once, by any thread. What a function of the writer's throws in a thread is
+    // the writer's failure.
     struct Source {
         std::function<Failure(std::span<std::byte> room, std::span<const std::byte>& bytes)> get;
         std::function<void()> release{};
@@ -61,7 +61,7 @@ class FrameWriter {
     Failure add(std::span<const std::byte> bytes);
     Failure add_zeros(std::uint64_t bytes);
     // A frame of `bytes`, behind what was added before. Waits while too many are on their way.
-    Failure add_frame(std::size_t bytes, Source source);
+    Failure add_frame(std::size_t bytes, const Source& source);
     // Writes what is left, and the table.
     Failure finish();
 
@@ -93,9 +93,11 @@ class FrameWriter {
     void work(std::size_t number, std::size_t bytes, const Source& source);
     Failure pack(std::size_t number, std::size_t bytes, const Source& source, Packed& packed);
     void settle(Packed packed);
+    void end(Packed& packed);
+    void fail(Failure failure);
+    std::size_t most_on_their_way() const { return 3 * crew_->size(); }
     Failure pass_on(const Packed& packed);  // in their order
     Failure write(const Packed& packed);
-    void fail(Failure failure);
 
     const Sink sink_;
     const Known known_;
@@ -113,8 +115,9 @@ class FrameWriter {
     std::vector<Frame> frames_;
     std::size_t on_their_way_ = 0, next_ = 0;  // the frame that is passed on next
     bool passing_ = false;
-    std::map<std::size_t, Packed> ready_;  // to be passed on
-    std::deque<Packed> to_write_;
+    // Each has room for all that are on their way: a thread that has packed a frame asks for no memory.
+    std::vector<std::optional<Packed>> ready_;  // to be passed on, each at its number modulo their size
+    std::vector<Packed> to_write_;              // in the order in which they were passed on
     Buffers inputs_, outputs_;
     Failure failure_;
     std::uint64_t at_ = 0;

@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
+#include <span>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -173,6 +176,74 @@ TEST(FramesTest, WhatFailsInAnyThreadEndsTheWriter) {
     ASSERT_EQ(other.add_frame(MiB, source).text(), "");
     EXPECT_EQ(other.finish().text(), "it is not read");
     EXPECT_EQ(released, 1);
+}
+
+// What is thrown in a thread would end the process.
+TEST(FramesTest, WhatIsThrownInAnyThreadEndsTheWriterAlone) {
+    const Bytes bytes = noise(4 * MiB);
+    const auto nothing = [](auto) { return Failure(); };
+    const auto full = [](auto...) -> Failure { throw std::runtime_error("the disk is full"); };
+    const auto no_memory = [](std::size_t, auto) -> std::uint32_t { throw std::bad_alloc(); };
+    const auto ends = [&](FrameWriter& writer) {
+        Failure failure;
+        for (int i = 0; i < 100 && !failure; ++i) failure = writer.add(bytes);
+        EXPECT_EQ(writer.finish().text(), failure.text());
+        return failure.text();
+    };
+    FrameWriter in_order(full), in_any_order({}, {}, full), with_known(nothing, {.has = no_memory, .again = {}});
+    EXPECT_EQ(ends(in_order), "the disk is full");
+    EXPECT_EQ(ends(in_any_order), "the disk is full");
+    EXPECT_EQ(ends(with_known), "no memory");
+    FrameWriter other(nothing);
+    int released = 0;
+    const FrameWriter::Source source{.get = [](auto, auto&) -> Failure { throw std::bad_alloc(); },
+                                     .release = [&] { ++released; }};
+    ASSERT_EQ(other.add_frame(MiB, source).text(), "");
+    EXPECT_EQ(other.finish().text(), "no memory");
+    EXPECT_EQ(released, 1);
+    FrameWriter releases(nothing);
+    const auto get = [&](auto, auto& its) {
+        its = std::span(bytes).first(MiB);
+        return Failure();
+    };
+    ASSERT_EQ(releases.add_frame(MiB, {.get = get, .release = [] { throw 1; }}).text(), "");
+    EXPECT_EQ(releases.finish().text(), "unknown");
+}
+
+TEST(FramesTest, WhatAReaderOfFramesThrowsIsItsFailure) {
+    Packed packed;
+    ASSERT_FALSE(packed.writer.add(noise(5 * MiB)));
+    ASSERT_FALSE(packed.writer.finish());
+    FrameReader reader;
+    ASSERT_EQ(reader.open(packed.file.fd()).text(), "");
+    EXPECT_EQ(each_frame(reader, [](auto) -> Failure { throw std::bad_alloc(); }).text(), "no memory");
+    EXPECT_EQ(in_threads(9, 3,
+                         [](std::size_t i) -> Failure {
+                             if (i == 5) throw std::runtime_error("5");
+                             return {};
+                         })
+                  .text(),
+              "5");
+}
+
+TEST(FramesTest, WithoutAThreadOfItsOwnACrewDoesTheWorkAtOnce) {
+    const auto crew = std::make_shared<Crew>(0);
+    const Bytes bytes = random_bytes(9 * MiB);
+    const File file = new_file();
+    FrameWriter writer(
+        {}, {},
+        [&](std::uint64_t at, std::span<const std::byte> piece) {
+            put(file, piece, at);
+            return Failure();
+        },
+        crew);
+    ASSERT_EQ(writer.add(bytes).text(), "");
+    ASSERT_EQ(writer.finish().text(), "");
+    FrameReader reader;
+    Bytes back;
+    ASSERT_EQ(reader.open(file.fd()).text(), "");
+    ASSERT_EQ(read_all(reader, back).text(), "");
+    EXPECT_TRUE(back == bytes);
 }
 
 TEST(FramesTest, ADigestOfChunksIsThatOfTheirBytes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// births_carried_ahead_test: a client that runs passes its code and its memory on, between its commands, and is never
-// kept waiting by whoever takes them.
+// births_carried_ahead_test: a client that runs passes its code and its memory on, between its commands, and never
+// waits for the process that takes them.
 #include <csignal>
 #include <cstddef>
 #include <string>
