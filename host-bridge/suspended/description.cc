@@ -60,6 +60,16 @@ std::vector<std::string> Description::names() const {
     return all;
 }
 
+// Whether a set that moves can have a part of that name.
+bool is_part(const std::string& name) {
+    Description any;
+    any.vm = "running";
+    unsigned channel = 0;
+    if (std::sscanf(name.c_str(), "client-%u/", &channel) == 1 && channel < BARCUDA_MAX_CHANNELS)
+        any.clients.push_back(channel);
+    return std::ranges::count(any.names(), name) == 1;
+}
+
 std::string text_of(const Description& d) {
     Json json{{"format", Description::right_format},
               {"build", d.build},

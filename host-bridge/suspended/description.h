@@ -43,6 +43,8 @@ struct Description {
     // The parts that this set has, by name.
     std::vector<std::string> names() const;
 };
+// Whether a set that moves can have a part of that name.
+bool is_part(const std::string& name);
 
 // A client's parts.
 std::string births_of(std::uint32_t channel);

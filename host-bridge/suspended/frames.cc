@@ -51,6 +51,7 @@ class Packer {
   public:
     static constexpr std::size_t room =
         std::max<std::size_t>(ZSTD_COMPRESSBOUND(frame_bytes), StoredFrame::length(frame_bytes));
+    static_assert(room <= most_packed);
 
     Packer() {
         ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_compressionLevel, level);

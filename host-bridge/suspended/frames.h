@@ -24,6 +24,7 @@
 namespace barcuda {
 
 constexpr std::size_t frame_bytes = 2 << 20;
+constexpr std::size_t most_packed = frame_bytes + (64 << 10);  // however badly a frame compresses
 
 // What the threads spent on a part, all of them together, in seconds of processors.
 struct FrameTimes {

@@ -1,31 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/suspended/sent_set.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
-#include "shm-device/layout.h"
+#include "base/bytes.h"
 
 namespace barcuda {
 namespace {
-
-// Whether a set that moves can have a part of that name.
-bool is_part(const std::string& name) {
-    Description any;
-    any.vm = "running";
-    unsigned channel = 0;
-    if (std::sscanf(name.c_str(), "client-%u/", &channel) == 1 && channel < BARCUDA_MAX_CHANNELS)
-        any.clients.push_back(channel);
-    return std::ranges::count(any.names(), name) == 1;
-}
 
 struct Coming {
     std::string name;
@@ -40,25 +25,28 @@ struct Coming {
     }
 };
 
-// Frames that have come before the set, in a file that only this process knows.
+// Frames that have come before the set, in a file beside it that only this process knows.
 class Early {
   public:
+    explicit Early(SetPlace& place) : place_(place) {}
     Failure add(std::uint32_t frame, std::span<const std::byte> piece) {
         constexpr std::size_t most_frames = 1 << 22;  // of 2 MiB
         if (frame >= most_frames || frame + 1 < frames_.size() || frame > frames_.size())
             return "the other side's early frames come in no order";
-        if (!file_) file_ = File(open(".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-        if (!file_) file_ = File(memfd_create("barcuda-early", MFD_CLOEXEC));
+        if (!file_)
+            if (Failure failure = place_.aside(file_, most_)) return "early frames: " + failure.text();
         if (frame == frames_.size()) frames_.push_back({end_, 0});
         frames_[frame].bytes += piece.size();
-        end_ += piece.size();
+        if (frames_[frame].bytes > most_packed) return "an early frame of the other side is longer than frames are";
+        if (end_ + piece.size() > most_)
+            return fmt::format(
+                "what comes before the pause has more than {} MiB, half of what was free at the destination: `barcuda "
+                "move --stop-and-copy` sends nothing before it",
+                most_ >> 20);
         digest_.add(piece);
-        while (!piece.empty()) {
-            const ssize_t n = write(file_.fd(), piece.data(), piece.size());
-            if (n < 0 && errno == EINTR) continue;
-            if (n <= 0) return fmt::format("early frames: {}", strerror(errno));
-            piece = piece.subspan(static_cast<std::size_t>(n));
-        }
+        if (const int error = write_all(file_.fd(), piece, end_))
+            return fmt::format("early frames: {}", strerror(error));
+        end_ += piece.size();
         return {};
     }
     Failure end(const std::string& hash) const {
@@ -67,17 +55,17 @@ class Early {
     Failure read(std::uint32_t frame, std::vector<std::byte>& bytes) const {
         if (frame >= frames_.size()) return "the other side names a frame that has not come";
         bytes.resize(frames_[frame].bytes);
-        if (pread(file_.fd(), bytes.data(), bytes.size(), static_cast<off_t>(frames_[frame].at)) !=
-            static_cast<ssize_t>(bytes.size()))
-            return fmt::format("early frames: {}", strerror(errno));
-        return {};
+        const int error = read_all(file_.fd(), bytes, frames_[frame].at);
+        return error == 0 ? Failure() : fmt::format("early frames: {}", strerror(error));
     }
 
   private:
     struct Frame {
         std::uint64_t at, bytes;
     };
+    SetPlace& place_;
     File file_;
+    std::uint64_t most_ = 0;
     std::vector<Frame> frames_;
     std::uint64_t end_ = 0;
     Digest digest_;
@@ -167,7 +155,7 @@ Failure SetSender::commit(Description description) {
 Failure receive_set(Stream& from, SetPlace& to, Description& description) {
     std::map<std::uint32_t, Coming> coming;
     std::vector<Description::Part> parts;  // with the hashes of what has come
-    Early early;
+    Early early(to);
     std::string text;
     for (Stream::Message message;;) {
         if (Failure failure = from.receive(message)) return failure;

@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -82,12 +84,62 @@ Failure SetWriter::begin(const std::string& folder) {
         (!std::filesystem::is_directory(std::filesystem::symlink_status(place_, ec)) ||
          !std::filesystem::is_empty(place_, ec)))
         return fmt::format("{}: it is there already; name a new folder", place_);
-    if (mkdir(part_.c_str(), 0700) != 0)
-        return errno == EEXIST
-                   ? fmt::format("{}: it is there: another command writes it, or was killed; remove it", part_)
-                   : fmt::format("{}: {}", part_, strerror(errno));
-    folder_ = File(open(part_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-    return folder_ ? Failure() : failed("");
+    Failure failure = take_folder();
+    if (failure) folder_ = File();  // and it stays as it is
+    return failure;
+}
+
+Failure SetWriter::take_folder() {
+    const bool is_new = mkdir(part_.c_str(), 0700) == 0;
+    if (!is_new && errno != EEXIST) return fmt::format("{}: {}", part_, strerror(errno));
+    if (Failure failure = open_there(AT_FDCWD, part_, S_IFDIR, part_, folder_)) return failure;
+    const std::string taken = fmt::format("{}: another command writes it", part_);
+    if (flock(folder_.fd(), LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EWOULDBLOCK) return taken;
+        // A file system that locks no folders says nothing of a command that was killed.
+        return is_new ? Failure() : taken + ", or was killed; remove it";
+    }
+    // The one that had the lock may have given the folder its name.
+    struct stat locked, named;
+    if (fstat(folder_.fd(), &locked) != 0 || lstat(part_.c_str(), &named) != 0 || locked.st_ino != named.st_ino ||
+        locked.st_dev != named.st_dev)
+        return taken;
+    return is_new ? Failure() : remove_left();
+}
+
+// Only what a set has: the folder may be another program's.
+Failure SetWriter::remove_left() const {
+    namespace fs = std::filesystem;
+    std::error_code ec;
+    std::vector<fs::path> folders, files;
+    for (fs::recursive_directory_iterator its(part_, ec), end; !ec && its != end; its.increment(ec)) {
+        const std::string name = its->path().lexically_relative(part_);
+        const bool is_folder = its->is_directory(ec) && !its->is_symlink(ec);
+        if (!is_part(is_folder ? name + "/births" : name) && name != description_name && name != part_of_domain)
+            return fmt::format("{}: it is there, and {} in it is of no suspend: remove it, or name another folder",
+                               part_, name);
+        (is_folder ? folders : files).push_back(its->path());
+    }
+    for (const std::vector<fs::path>& all : {files, folders})
+        for (const fs::path& path : all)
+            if (!ec) fs::remove(path, ec);
+    return ec ? fmt::format("{}: what a command that was killed has left there cannot be removed: {}", part_,
+                            ec.message())
+              : Failure();
+}
+
+Failure SetWriter::aside(File& file, std::uint64_t& most) {
+    file = File(openat(folder_.fd(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (!file) {  // a file system that has none without a name
+        constexpr const char* name = "aside";
+        if (Failure failure = make_file(name, file)) return failure;
+        if (unlinkat(folder_.fd(), name, 0) != 0) return failed(name);
+    }
+    struct statvfs there;
+    if (fstatvfs(file.fd(), &there) != 0) return failed("");
+    // One without a limit says that it has no blocks at all.
+    most = there.f_blocks == 0 ? ~std::uint64_t{} : there.f_bavail * there.f_frsize / 2;
+    return {};
 }
 
 Failure SetWriter::failed(const std::string& name) const {

@@ -8,9 +8,10 @@
 //   vm.zst       the VM without the region, as QEMU has written it; not where QEMU was told by others
 //   domain.xml   libvirt's description of it, if it is a domain of libvirt's
 //
-// A set is the memory of a VM: only its user may read it. It is written beside its place (DIR.part), synced, and gets
-// its name last, so a set that has its name is whole. A reader believes nothing that has another owner, that others may
-// write to, or that a link leads to, and it verifies every byte before it gives out the first one.
+// A set is the memory of a VM: only its user may read it. It is written beside its place (DIR.part), which is locked
+// meanwhile, synced, and gets its name last, so a set that has its name is whole. A reader believes nothing that has
+// another owner, that others may write to, or that a link leads to, and it verifies every byte before it gives out the
+// first one.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -51,6 +52,13 @@ class SetPlace {
         (void)name;
         return {};
     }
+    // A file without a name for what is needed while the parts are written: nothing of it stays, however this process
+    // ends. `most`: bytes that may be put into it.
+    virtual Failure aside(File& file, std::uint64_t& most) {
+        (void)file;
+        (void)most;
+        return "there is no place for it";
+    }
     // The part is complete: its size and its hash.
     virtual Failure finish(const std::string& name, std::uint64_t bytes, const Digest& digest) = 0;
     // Adds the parts to the description. Behind it the VM's set is whole, and there.
@@ -64,21 +72,25 @@ class SetWriter : public SetPlace {
     // Removes what was written, unless it was committed.
     ~SetWriter() override;
 
-    // `folder` must not be there yet, or be empty.
+    // `folder` must not be there yet, or be empty. What a command that was killed has left beside it is removed.
     Failure begin(const std::string& folder);
     Failure make(const std::string& name, Sink& sink) override;
     FrameWriter::SinkAt sink_at(const std::string& name) override;
+    // At most half of what is free.
+    Failure aside(File& file, std::uint64_t& most) override;
     Failure finish(const std::string& name, std::uint64_t bytes, const Digest& digest) override;
     // Gives the folder its name.
     Failure commit(Description description) override;
     void take_back() override;
 
   private:
+    Failure take_folder();
+    Failure remove_left() const;
     Failure failed(const std::string& name) const;
     Failure make_file(const std::string& name, File& file) const;
 
     std::string place_, part_;
-    File folder_;
+    File folder_;  // locked: a command that was killed has lost the lock
     struct Begun {
         File file;
         std::shared_ptr<WideFile> wide;  // while it is written in any order

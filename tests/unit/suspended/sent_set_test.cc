@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "host-bridge/suspended/sparse_file.h"
+#include "tests/unit/support/scratch.h"
 
 namespace barcuda {
 namespace {
@@ -117,11 +119,11 @@ struct SentSetTest : testing::Test {
         fs::remove_all(folder, ec);
     }
     // Why what was said is not believed. Then nothing is left of it.
-    std::string refusal(const std::string& bytes) const {
+    template <class Writer = SetWriter> std::string refusal(const std::string& bytes) const {
         const Says says(bytes);
         Failure failure;
         {
-            SetWriter writer;
+            Writer writer;
             if (const Failure e = writer.begin(folder / "set")) return e.text();
             Description description;
             failure = receive_set(*says.stream, writer, description);
@@ -252,6 +254,40 @@ TEST_F(SentSetTest, EarlyFramesThatAreDamagedOrComeInNoOrderAreRefused) {
     EXPECT_THAT(refusal(message(MoveWord::early, "frame", 0) + message(MoveWord::part, "region.zst") +
                         message(MoveWord::again, second)),
                 HasSubstr("has not come"));
+}
+
+TEST_F(SentSetTest, EarlyFramesTakeNoMoreRoomThanTheyMay) {
+    struct Narrow : SetWriter {
+        Failure aside(File& file, std::uint64_t& most) override {
+            Failure failure = SetWriter::aside(file, most);
+            most = 10;
+            return failure;
+        }
+    };
+    EXPECT_THAT(refusal<Narrow>(message(MoveWord::early, "ten bytes!") + message(MoveWord::early, ".", 1)),
+                HasSubstr("`barcuda move --stop-and-copy` sends nothing before it"));
+    EXPECT_THAT(refusal<Narrow>(message(MoveWord::early, "ten bytes!") + message(MoveWord::early_end, "")),
+                HasSubstr("damaged"));
+    std::string long_one;
+    for (int i = 0; i < 3; ++i) long_one += message(MoveWord::early, std::string(Stream::most_bytes, 'x'));
+    EXPECT_THAT(refusal(long_one), HasSubstr("longer than frames are"));
+}
+
+TEST_F(SentSetTest, OfEarlyFramesNothingStaysIfTheDestinationIsKilled) {
+    struct Killed : SetWriter {
+        Failure make(const std::string&, Sink&) override {
+            raise(SIGKILL);
+            return {};
+        }
+    };
+    const pid_t killed = test::fork_child([this] {
+        return refusal<Killed>(message(MoveWord::early, std::string(5000, 'x')) + message(MoveWord::part, "books.zst"))
+            .empty();
+    });
+    int status = 0;
+    ASSERT_EQ(waitpid(killed, &status, 0), killed);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    for (const auto& left : fs::recursive_directory_iterator(folder)) EXPECT_TRUE(left.is_directory()) << left;
 }
 
 TEST_F(SentSetTest, IsWholeOrNotThereWhereverTheConnectionIsCut) {

@@ -6,12 +6,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+
+#include "tests/unit/support/scratch.h"
 
 namespace barcuda {
 namespace {
@@ -134,6 +139,51 @@ TEST_F(SetTest, TakesTheNameOfNothingThatIsThere) {
     ASSERT_EQ(first.begin(folder / "two").text(), "");
     EXPECT_THAT(SetWriter().begin(folder / "two").text(), HasSubstr("another command writes it"));
     EXPECT_TRUE(fs::exists(folder / "two.part")) << "the second one removed the first one's";
+}
+
+TEST_F(SetTest, WhatAKilledCommandHasLeftIsRemovedByTheNext) {
+    const pid_t killed = test::fork_child([this] {
+        SetWriter writer;
+        if (!writer.begin(set) && !fill(writer)) raise(SIGKILL);
+        return 1;
+    });
+    int status = 0;
+    ASSERT_EQ(waitpid(killed, &status, 0), killed);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    const fs::path part = set.string() + ".part";
+    ASSERT_FALSE(fs::is_empty(part));
+    put(part / "set.json", "the beginning of");
+    SetWriter next;
+    ASSERT_EQ(next.begin(set).text(), "");
+    EXPECT_TRUE(fs::is_empty(part));
+    ASSERT_EQ(fill(next).text(), "");
+    EXPECT_EQ(next.commit(example()).text(), "");
+}
+
+TEST_F(SetTest, WhatNoSuspendHasWrittenStays) {
+    const fs::path part = set.string() + ".part";
+    for (const char* const name : {"letter", "client-3/letter", "other/births"}) {
+        fs::create_directories((part / name).parent_path());
+        put(part / name, "");
+        put(part / "region.zst", "");
+        EXPECT_THAT(SetWriter().begin(set).text(), HasSubstr("is of no suspend")) << name;
+        EXPECT_TRUE(fs::exists(part / name) && fs::exists(part / "region.zst"));
+        fs::remove_all(part);
+    }
+    fs::create_directory_symlink("/", part);
+    EXPECT_THAT(SetWriter().begin(set).text(), HasSubstr("symbolic link"));
+}
+
+TEST_F(SetTest, WhatLiesAsideHasNoNameAndRoomThatIsKnown) {
+    SetWriter writer;
+    ASSERT_EQ(writer.begin(set).text(), "");
+    File file;
+    std::uint64_t most = 0;
+    ASSERT_EQ(writer.aside(file, most).text(), "");
+    EXPECT_EQ(write(file.fd(), "bytes", 5), 5);
+    EXPECT_GT(most, 0u);
+    EXPECT_LE(most, fs::space(folder).free);
+    EXPECT_TRUE(fs::is_empty(set.string() + ".part"));
 }
 
 TEST_F(SetTest, InWhichAnyBitHasChangedIsRefused) {
