@@ -16,10 +16,14 @@
 #include <cstring>
 #include <memory>
 #include <set>
+#include <stop_token>
 #include <string_view>
+#include <thread>
 #include <utility>
 
+#include "base/caught.h"
 #include "base/log.h"
+#include "base/os/thread.h"
 #include "base/trace.h"
 #include "host-bridge/bridge/describing.h"
 #include "host-bridge/cage/cgroup.h"
@@ -61,6 +65,36 @@ Failure check_wrapper(const std::string& wrapper) {
                        path ? path : "not set");
 }
 
+// Verifies a set while something else is done; what refuses the set before that ends it.
+class Verification {
+  public:
+    explicit Verification(SetReader* set) : set_(set) {
+        if (!set_) return;
+        begun_ = caught([this]() -> Failure {
+            const os::SignalsBlocked blocked;
+            thread_ = std::jthread([this](const std::stop_token& stop) {
+                result_ = caught([&] {
+                    return set_->verify([&] { return stop.stop_requested() ? Failure("given up") : Failure(); });
+                });
+                took_ = seconds_since(since_);
+            });
+            return {};
+        });
+    }
+    Failure result() {
+        if (thread_.joinable()) thread_.join();
+        return begun_ ? begun_.text() : result_.text();
+    }
+    double took() const { return took_; }
+
+  private:
+    SetReader* const set_;
+    const std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+    Failure begun_, result_;
+    double took_ = 0;
+    std::jthread thread_;  // ends before what it writes to
+};
+
 }  // namespace
 
 WarmOptions Startup::warm(const BridgeOptions& options) {
@@ -96,6 +130,7 @@ Failure Startup::check() {
 
 Failure Startup::find_devices() {
     HostDevices& devices = ground_.host.devices;
+    Verification verification(ground_.set.get());  // while the driver starts
     // A program whose list names a part of a GPU that is not here sees no device; the bridge then looks without that
     // list.
     const bool names_a_part = options_.expected.starts_with("MIG-");
@@ -115,16 +150,14 @@ Failure Startup::find_devices() {
         if (Failure e = refuse(ground_.set->description(), devices))
             return fmt::format("{}: {}", options_.wake, e.text());
     if (!devices.error.empty() || !ground_.set) return devices.error;
-    const auto begun = std::chrono::steady_clock::now();
-    if (Failure e = ground_.set->verify()) return e;
+    if (Failure e = verification.result()) return e;
     std::uint64_t bytes = 0;
     for (const Description::Part& part : ground_.set->description().parts) bytes += part.bytes;
-    log::info("{}: {} MiB verified in {:.2f} s", options_.wake, bytes >> 20, seconds_since(begun));
+    log::info("{}: {} MiB verified in {:.2f} s", options_.wake, bytes >> 20, verification.took());
     return {};
 }
 
-// Whether this bridge can be that one is said at once; its bytes are read when the GPUs are known, too, and before
-// anything else is opened.
+// Whether this bridge can be that one is said at once; its bytes are read before anything else is opened.
 Failure Startup::open_set() {
     if (options_.wake.empty()) return {};
     auto set = std::make_unique<SetReader>();

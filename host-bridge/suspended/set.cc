@@ -245,7 +245,7 @@ Failure SetReader::open(const std::string& path) {
     return {};
 }
 
-Failure SetReader::verify() {
+Failure SetReader::verify(const std::function<Failure()>& goes_on) {
     struct Chunk {
         std::size_t part;
         std::uint64_t at;
@@ -258,6 +258,8 @@ Failure SetReader::verify() {
         hashes[part].resize((parts[part].bytes + Digest::chunk - 1) / Digest::chunk);
     }
     Failure failure = in_threads(chunks.size(), Crew::threads(), [&](std::size_t i) -> Failure {
+        if (goes_on)
+            if (Failure given_up = goes_on()) return given_up;
         thread_local const std::unique_ptr<std::byte[]> room(new std::byte[Digest::chunk]);
         const auto [number, at] = chunks[i];
         const Description::Part& part = parts[number];

@@ -104,8 +104,9 @@ class SetReader {
   public:
     // Looks at the description, and at the lengths and owners of all parts.
     Failure open(const std::string& folder);
-    // Reads every byte, in several threads. Before that, no part is given out.
-    Failure verify();
+    // Reads every byte, in several threads. Before that, no part is given out. `goes_on`: each of them asks it before
+    // each piece, and its failure ends all.
+    Failure verify(const std::function<Failure()>& goes_on = {});
     const Description& description() const { return description_; }
     // The open file of a part, from its beginning; the reader keeps it.
     const File& part(const std::string& name) const { return verified_ ? files_.at(name) : none_; }

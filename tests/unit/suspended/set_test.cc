@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
@@ -184,6 +185,17 @@ TEST_F(SetTest, WhatLiesAsideHasNoNameAndRoomThatIsKnown) {
     EXPECT_GT(most, 0u);
     EXPECT_LE(most, fs::space(folder).free);
     EXPECT_TRUE(fs::is_empty(set.string() + ".part"));
+}
+
+TEST_F(SetTest, WhoeverGivesUpWhileItIsVerifiedGetsNoPart) {
+    make();
+    SetReader reader;
+    ASSERT_EQ(reader.open(set).text(), "");
+    std::atomic<int> asked = 0;
+    EXPECT_EQ(reader.verify([&] { return ++asked == 2 ? Failure("given up") : Failure(); }).text(), "given up");
+    EXPECT_FALSE(reader.part("books.zst"));
+    EXPECT_EQ(reader.verify([] { return Failure(); }).text(), "");
+    EXPECT_TRUE(reader.part("books.zst"));
 }
 
 TEST_F(SetTest, InWhichAnyBitHasChangedIsRefused) {
