@@ -39,7 +39,7 @@ void Acceptor::admit(const std::vector<Client*>& waiting, const std::function<vo
         }
         const Failure refusal = serve(*client);
         if (refusal) client->end(Client::Ending::refused, refusal.text());
-        clients_.serve(*client);
+        clients_.admitted(*client, refusal ? Client::Admission::refused : Client::Admission::granted);
         if (refusal) continue;
         log::info("channel {}: client admitted, worker {}: {}", client->slot(), client->worker->pid(),
                   client->record.text());

@@ -42,6 +42,9 @@ class Client {
     void end_worker(const std::string& why);
     bool has_ended() const;
 
+    // What has become of its request for a worker. (`served` in its slot is for the guest, which can write it.)
+    enum class Admission { awaited, granted, refused, restored };
+    bool awaits_admission() const { return admission == Admission::awaited; }
     bool is_served() const { return worker && !worker->is_leaving(); }
     // Writes it down, as it is now: for a bridge that comes after this one. Nothing of one that has not been given a
     // worker, and was not refused.
@@ -75,7 +78,8 @@ class Client {
     const Bell bell;
     const std::uint64_t number;
     std::unique_ptr<WorkerProcess> worker;  // null: none yet, or no longer
-    std::uint64_t base = 0;                 // where it has the region, once it has a worker
+    Admission admission = Admission::awaited;
+    std::uint64_t base = 0;  // where it has the region, once it has a worker
     ClientRecord record;
     OwnLimits own{};
     std::optional<Asked> asked;       // for memory of the region that cannot be granted yet

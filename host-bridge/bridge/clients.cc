@@ -76,7 +76,7 @@ void Clients::restore(std::uint32_t slot, const KeptClient& kept, const Adopt& a
     slots_[slot] = std::make_unique<Client>(channel, doorbell_, kept.number, this->books(slot));
     Client& client = *slots_[slot];
     client.restore(kept);
-    serve(client);
+    admitted(client, Client::Admission::restored);
     if (kept.state == KeptClient::assigned && (client.worker = adopt(slot, kept))) {
         for (const auto& [offset, bytes] : kept.reserved)  // what it was not told to be its client's
             if (bytes != 0) client.worker->reserved.push_back({offset, bytes});
@@ -102,40 +102,44 @@ std::vector<Client*> Clients::look(const std::function<void(Client&)>& f, Clock:
         close_ended();
     }
     for (std::uint32_t i = 0; i < slots_.size(); ++i) {
-        barcuda_slot& slot = region_.host_slots()[i];
+        const barcuda_slot& slot = region_.slots()[i];
         const std::uint32_t opened = observe(slot.opened), closed = observe(slot.closed);
-        if (opened == closed && closed == observe(slot.reclaimed)) continue;
-        if (opened == closed) {
+        // A guest can write all of a slot. What it writes over a client can end that client, and nothing else.
+        const bool has_gone = slots_[i] && (opened == closed || opened != slots_[i]->channel.opening);
+        if (has_gone || (opened == closed && closed != observe(slot.reclaimed))) {
             reclaim(i);
-        } else if (observe(slot.served) != opened) {  // not one that an earlier bridge served
-            // It is admitted once it has said which devices its program sees.
-            if (Client* const client = meet(i, now); client && observe(client->page().device_count) != 0)
-                to_admit.push_back(client);
+        } else if (!slots_[i] && opened != closed && observe(slot.served) != opened) {
+            meet(i, opened, now);  // not one that an earlier bridge served
         }
-        if (slots_[i]) f(*slots_[i]);
+        Client* const client = slots_[i].get();
+        if (!client) continue;
+        // It is admitted once it has said which devices its program sees.
+        if (!has_gone && client->awaits_admission() && observe(client->page().device_count) != 0)
+            to_admit.push_back(client);
+        f(*client);
     }
     std::ranges::sort(to_admit, {}, &Client::number);
     return to_admit;
 }
 
-Client* Clients::meet(std::uint32_t slot, Clock::time_point now) {
-    if (slots_[slot]) return slots_[slot].get();
+void Clients::meet(std::uint32_t slot, std::uint32_t opening, Clock::time_point now) {
     last_came_ = now;
-    const std::uint32_t opening = observe(region_.slots()[slot].opened);
     ++met_;
     Channel channel;
     if (Error e = region_.map_channel(slot, channel)) {
         publish(region_.host_slots()[slot].served, opening);  // only once
-        log::error("channel {}: {}", slot, e.text);
-        return nullptr;
+        return log::error("channel {}: {}", slot, e.text);
     }
     channel.opening = opening;
     channel.status().opening = opening;
     slots_[slot] = std::make_unique<Client>(channel, doorbell_, met_, books(slot));
-    return slots_[slot].get();
 }
 
-void Clients::serve(Client& client) { publish(region_.host_slots()[client.slot()].served, client.channel.opening); }
+// `served` tells its guest. The bridge itself goes by what it knows of the client.
+void Clients::admitted(Client& client, Client::Admission how) {
+    client.admission = how;
+    publish(region_.host_slots()[client.slot()].served, client.channel.opening);
+}
 
 void Clients::worker_ended(Client& client) {
     WorkerProcess& worker = *client.worker;

@@ -53,8 +53,8 @@ class Clients {
     // Looks at all slots: reclaims those whose clients have gone, meets new clients. `f` is called with each client
     // that is there. Returns the clients that wait to be admitted, in the order in which they came.
     std::vector<Client*> look(const std::function<void(Client&)>& f, Clock::time_point now = Clock::now());
-    // The client has a worker, or was refused: its slot is watched only for the next client.
-    void serve(Client& client);
+    // The client has a worker, or was refused: it is not admitted a second time.
+    void admitted(Client& client, Client::Admission how);
     // The worker of that client has ended, or is ending.
     void worker_ended(Client& client);
     // Reaps workers that were told to end.
@@ -75,7 +75,7 @@ class Clients {
     }
 
   private:
-    Client* meet(std::uint32_t slot, Clock::time_point now);
+    void meet(std::uint32_t slot, std::uint32_t opening, Clock::time_point now);
     void reclaim(std::uint32_t slot);
     void restore(std::uint32_t slot, const KeptClient& kept, const Adopt& adopt, bool tells);
     Client::Books books(std::uint32_t slot) const;

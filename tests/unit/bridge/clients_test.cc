@@ -145,6 +145,77 @@ TEST_F(ClientsTest, MoreClientsThanMayStartInASecondWait) {
     EXPECT_EQ(totals.came, 5u);
 }
 
+// ---- what the root of a guest writes into the slot of a client that is served
+TEST_F(ClientsTest, AServedClientIsNotAdmittedAgainWhateverItsSlotSays) {
+    Client& client = arrive();
+    const pid_t worker = client.worker->pid();
+    publish(host.host_slots()[client.slot()].served, 0u);
+    turn();
+    EXPECT_EQ(totals.came, 1u);
+    ASSERT_TRUE(client.is_served());
+    EXPECT_EQ(client.worker->pid(), worker);
+    EXPECT_EQ(kill(worker, 0), 0);
+}
+TEST_F(ClientsTest, APausedClientIsResumedByTheSameWorker) {
+    Client& client = arrive();
+    const pid_t worker = client.worker->pid();
+    ASSERT_EQ(pauses->park(client).text(), "");
+    publish(host.host_slots()[client.slot()].served, 0u);
+    turn();
+    ASSERT_EQ(client.worker->pid(), worker);
+    const std::uint32_t before = client.worker->sheet().orders.order;
+    Orders& orders = client.worker->sheet().orders;
+    publish(orders.is, static_cast<std::uint32_t>(Paused::away));
+    publish(orders.done, before);
+    pauses->look();
+    pauses->unpark(client);
+    pauses->look();
+    EXPECT_EQ(orders.order, before + 1) << "its worker is told";
+}
+TEST_F(ClientsTest, ARefusedClientIsNotAskedAgainWhateverItsSlotSays) {
+    Client& client = arrive({2});
+    client.record.how = "told";
+    publish(host.host_slots()[client.slot()].served, 0u);
+    publish(client.page().devices[0], 0);
+    turn();
+    EXPECT_FALSE(client.worker);
+    EXPECT_EQ(client.record.how, "told");
+    EXPECT_EQ(totals.came, 0u);
+}
+TEST_F(ClientsTest, AnotherOpeningIsTheEndOfTheClientThatWasThere) {
+    const Channel channel = open();
+    turn();
+    const std::uint32_t its = channel.index;
+    const pid_t worker = (*clients)[its]->worker->pid();
+    ASSERT_NE(grants->grant(its, host.shape().granule).bytes, 0u);
+    publish(host.host_slots()[its].opened, channel.opening + 1);
+    turn();
+    ASSERT_TRUE((*clients)[its]->worker->is_leaving());
+    test::await_end(*(*clients)[its]->worker);
+    turn();
+    EXPECT_EQ(kill(worker, 0), -1);
+    EXPECT_EQ(grants->held(its), 0u);
+    EXPECT_THAT(roster, testing::Contains(Pair(its, 0))) << "what was ordered of it is forgotten";
+    EXPECT_EQ(totals.went[static_cast<unsigned>(End::left)], 1u);
+    EXPECT_EQ(totals.came, 1u);
+    turn();
+    publish(channel.client().device_count, 1u);
+    turn();
+    EXPECT_EQ(totals.came, 2u);
+    EXPECT_EQ((*clients)[its]->channel.opening, channel.opening + 1);
+    EXPECT_TRUE((*clients)[its]->is_served());
+}
+TEST_F(ClientsTest, ASlotThatSeemsFreeIsTheEndOfItsClient) {
+    Client& client = arrive();
+    const std::uint32_t its = client.slot();
+    publish(host.host_slots()[its].opened, 0u);
+    turn();
+    ASSERT_TRUE(client.worker->is_leaving());
+    test::await_end(*client.worker);
+    turn();
+    EXPECT_FALSE((*clients)[its]);
+}
+
 // ---- to end
 TEST_F(ClientsTest, AWorkersDeathEndsTheSession) {
     Client& client = arrive();
