@@ -100,7 +100,7 @@ Failure Acceptor::serve(Client& client) {
 }
 
 void Acceptor::assign(Client& client) {
-    heap_.hand_over(client);
+    if (!heap_.hand_over(client)) return client.end_worker("its worker has prepared memory of another client");
     limits_.tell(client);
     const Assignment job{client.channel.offset, client.base, client.slot(), client.channel.opening, interrupts_()};
     records::step();

@@ -70,7 +70,13 @@ Grants::Run Grants::reserve(std::uint64_t bytes, const HasTime& has_time) {
     return take(reserved, bytes, ~std::uint64_t{0}, has_time);
 }
 
-void Grants::hand_over(Run run, std::uint32_t channel) { set(run, channel + 1); }
+bool Grants::hand_over(Run run, std::uint32_t channel) {
+    if (!is_in_heap(run)) return false;
+    for (std::size_t g = first(run); g < end(run); ++g)
+        if (granules_[g].owner != reserved && granules_[g].owner != channel + 1) return false;
+    set(run, channel + 1);
+    return true;
+}
 
 void Grants::release(Run run) { set(run, no_owner); }
 

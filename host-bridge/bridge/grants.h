@@ -53,7 +53,8 @@ class Grants {
     void confirm(Run granted);
     // A run that a worker prepares while it waits for a client. Owned by no channel until handed over or released.
     Run reserve(std::uint64_t bytes, const HasTime& has_time = always);
-    void hand_over(Run reserved, std::uint32_t channel);
+    // False, and nothing changes: not all of it is reserved, or this channel's already.
+    bool hand_over(Run reserved, std::uint32_t channel);
     // The channel's worker is about to map the run, or has mapped it. False: not all of it is this channel's.
     bool let_map(std::uint32_t channel, Run run);
     void release(Run reserved);

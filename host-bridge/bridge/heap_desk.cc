@@ -101,11 +101,13 @@ Grants::Run HeapDesk::reserve(std::uint64_t bytes) {
     return {};
 }
 
-void HeapDesk::hand_over(Client& client) {
+bool HeapDesk::hand_over(Client& client) {
+    bool all = true;
     for (const Grants::Run& run : std::exchange(client.worker->reserved, {})) {
-        grants_.hand_over(run, client.slot());
+        all &= grants_.hand_over(run, client.slot());
         if (client.worker->mapper().is_expected()) grants_.let_map(client.slot(), run);
     }
+    return all;
 }
 
 // The first client that asks in a turn of the loop gets as long as it needs.

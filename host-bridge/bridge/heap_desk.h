@@ -30,8 +30,8 @@ class HeapDesk {
     void ask(Client& client, std::uint64_t bytes);
     // Memory that a waiting worker prepares for a later client. It is reserved only if there is plenty. None: bytes 0.
     Grants::Run reserve(std::uint64_t bytes);
-    // Gives what its worker has reserved, and has mapped already, to the client.
-    void hand_over(Client& client);
+    // Gives what its worker has reserved, and has mapped already, to the client. False: some of it is not to be given.
+    bool hand_over(Client& client);
 
   private:
     void answer(Client& client);

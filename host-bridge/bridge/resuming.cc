@@ -30,27 +30,36 @@ Failure failed(std::uint32_t slot, std::string_view why) {
 void Resuming::restore() {
     if (ground_.set) desks_.clients.close_ended();
     desks_.clients.restore(worker_of_, !ground_.set);
-    desks_.grants.release_reserves();
     std::size_t served = 0;
-    desks_.clients.each([&](Client& client) {
-        if (!client.is_served()) return;
+    const auto each_served = [&](const auto& f) {
+        desks_.clients.each([&](Client& client) {
+            if (client.is_served()) f(client);
+        });
+    };
+    // What workers have prepared is their clients', before one of those asks for memory.
+    each_served([&](Client& client) {
         ++served;
-        restore(client);
+        complete_admission(client);
     });
+    desks_.grants.release_reserves();
+    each_served([&](Client& client) { restore(client); });
     if (!ground_.set) desks_.suspends.restore();
     desks_.cards.all_are_back();
     end_workers_left();
     if (!ground_.set) log::info("this bridge goes on with the {} client{} of an earlier one", served, plural(served));
 }
 
-void Resuming::restore(Client& client) {
+void Resuming::complete_admission(Client& client) {
     client.worker->hear_log(loop_);
     desks_.hear(client);
     // A worker that does not come to go on with a client on a disk does not end that client: wake() looks at it.
     if (ground_.set) client.worker->hear_end(loop_, [] {});
-    desks_.requests.restore(client);
     if (ground_.set) desks_.carrier.announce(client);
     desks_.acceptor.restore(client);
+}
+
+void Resuming::restore(Client& client) {
+    desks_.requests.restore(client);
     desks_.pauses.restore(client);
     if (ground_.set) desks_.cards.admit(client);
     else desks_.cards.restore(client);

@@ -35,6 +35,7 @@ class Resuming {
     Failure wake();
 
   private:
+    void complete_admission(Client& client);
     void restore(Client& client);
     void end_workers_left() const;
     std::vector<std::uint32_t> slots_on_the_disk();

@@ -77,10 +77,21 @@ TEST_F(GrantsTest, WhatIsReservedIsNobodysUntilItIsHandedOver) {
     EXPECT_EQ(table[0].owner, 0u) << "no client may map it yet";
     EXPECT_EQ(grants.free(), (count - 2) * granule);
     EXPECT_FALSE(grants.release(0, run));
-    grants.hand_over(run, 3);
+    EXPECT_TRUE(grants.hand_over(run, 3));
     EXPECT_EQ(table[0].owner, 4u);
     EXPECT_EQ(grants.held(3), 2 * granule);
+    EXPECT_TRUE(grants.hand_over(run, 3)) << "a bridge that was killed has done it already";
     EXPECT_TRUE(grants.release(3, run));
+}
+TEST_F(GrantsTest, OnlyWhatIsReservedIsHandedOver) {
+    const auto run = grants.reserve(2 * granule);
+    grants.release({run.offset + granule, granule});
+    EXPECT_FALSE(grants.hand_over(run, 3)) << "a part of it is free";
+    const auto others = grants.grant(1, granule);
+    EXPECT_FALSE(grants.hand_over(others, 3));
+    EXPECT_FALSE(grants.hand_over({0, ~std::uint64_t{0}}, 3));
+    EXPECT_EQ(grants.held(3), 0u);
+    EXPECT_EQ(grants.held(1), granule);
 }
 TEST_F(GrantsTest, KnowsWhatWouldFitWithoutReserves) {
     grants.grant(0, granule);

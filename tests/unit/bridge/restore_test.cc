@@ -122,12 +122,10 @@ struct RestoreTest : test::DesksTest {
             keeper.erase(found);
             return worker;
         });
-        clients->each([this](Client& client) {
-            acceptor->restore(client);
-            requests->restore(client);
-        });
         keeper.clear();
+        clients->each([this](Client& client) { acceptor->restore(client); });  // the order of Resuming::restore()
         grants->release_reserves();
+        clients->each([this](Client& client) { requests->restore(client); });
     }
     std::uint64_t all() const { return host.shape().granule_count * host.shape().granule; }
     void reclaim_all() {

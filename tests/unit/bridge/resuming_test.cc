@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -252,6 +253,29 @@ TEST_F(ResumingTest, ClientsOfABridgeThatWasKilledGoOnAtOnce) {
     kill_worker(first);
     EXPECT_TRUE(client(first).has_ended());
     EXPECT_FALSE(client(paused).has_ended());
+}
+
+// A bridge was killed while it admitted one client, and another one had asked for memory.
+TEST_F(ResumingTest, WhatAWorkerHasPreparedIsGrantedToNoOtherClient) {
+    const std::uint32_t asks = serve(false), comes = serve(false);
+    const std::uint64_t granule = ground.region.shape().granule;
+    Grants before(
+        ground.region.shape(), ground.region.host_grants(), [](auto, auto) {}, ground.ledger.granules());
+    const Grants::Run run = before.reserve(granule);
+    KeptClient half = ground.ledger.clients().records[comes].get();
+    half.told = 0;
+    half.reserved[0] = {run.offset, run.bytes};
+    ground.ledger.clients().records[comes].set(half);
+    const Message<request::Grant> message{.number = 1, .request = {granule}};
+    KeptRequest request{KeptRequest::asked, sizeof message, 1, 0, {}};
+    std::memcpy(request.message, &message, sizeof message);
+    ground.ledger.requests().records[asks].set(request);
+    EXPECT_EQ(go_on(), "");
+    EXPECT_TRUE(client(comes).told);
+    EXPECT_EQ(desks->grants.held(comes), granule);
+    EXPECT_EQ(desks->grants.held(asks), granule);
+    EXPECT_EQ(desks->grants.held() + desks->grants.free(),
+              ground.region.shape().granule_count * ground.region.shape().granule);
 }
 
 }  // namespace
