@@ -59,6 +59,7 @@ void Monitoring::start(HostRegion& region, const std::vector<barcuda_device>& de
     roster_->channel_count = region.shape().channel_count;
     roster_->device_count = static_cast<barcuda_u32>(devices.size());
     std::ranges::copy(devices, roster_->devices);
+    std::ranges::copy(workers_, roster_->workers);  // of an earlier bridge, whose clients this one has
 }
 
 void Monitoring::launch(Clock::time_point now) {
@@ -73,8 +74,9 @@ void Monitoring::launch(Clock::time_point now) {
 }
 
 void Monitoring::client(std::uint32_t slot, pid_t worker) {
-    if (roster_ && slot < std::size(roster_->workers))
-        publish(roster_->workers[slot], static_cast<barcuda_u32>(worker));
+    if (slot >= std::size(workers_)) return;
+    workers_[slot] = static_cast<barcuda_u32>(worker);
+    if (roster_) publish(roster_->workers[slot], workers_[slot]);
 }
 
 void Monitoring::show_memory(std::uint64_t limit) {

@@ -38,6 +38,7 @@ class Monitoring {
     void say(barcuda_snapshot_state state);
 
     HostRegion* region_ = nullptr;
+    barcuda_u32 workers_[BARCUDA_MAX_CHANNELS] = {};  // as in the roster, which may begin later
     std::string library_, program_;
     File roster_file_;
     Roster* roster_ = nullptr;

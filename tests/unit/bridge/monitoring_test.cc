@@ -110,6 +110,17 @@ TEST_F(MonitoringTest, IsToldOfTheDevicesTheWorkersAndTheLimits) {
     monitoring->want(now);
     EXPECT_EQ(its.wanted, 2u);
 }
+TEST_F(MonitoringTest, IsToldOfWorkersThatWereThereBeforeIt) {
+    monitoring.emplace();
+    monitoring->client(3, 4711);
+    monitoring->client(4, 4712);
+    monitoring->client(4, 0);
+    start();
+    monitoring->want(now);
+    hear();
+    EXPECT_EQ(roster().workers[3], 4711u);
+    EXPECT_EQ(roster().workers[4], 0u);
+}
 TEST_F(MonitoringTest, OneThatHasDiedIsReplacedWhenAClientAsksAfterAPause) {
     monitoring->want(now);
     hear();
