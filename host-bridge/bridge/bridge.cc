@@ -69,8 +69,9 @@ int Bridge::run() {
     }
     if (!ground_.adopted) ground_.region.announce();
     announce();
-    ground_.ledger.own();
+    // In this order: until the keeper has heard it, a bridge of the earlier file may follow, which must read the books.
     ground_.kept.ready();
+    ground_.ledger.own();
     listen();
     serve();
     if (desks_->suspends.ended()) leave_asleep();
