@@ -93,7 +93,7 @@ Failure Member::join(const std::string& path, std::uint32_t owner) {
     return {};
 }
 
-Failure Member::adopt(File kept, std::uint32_t number) {
+Failure Member::adopt(File kept, std::uint32_t number, std::uint32_t owner) {
     void* const at = map_book(kept.fd(), kind);
     if (!at) return fmt::format("the kept file is not a book of {} of this version", kind.what);
     file_ = std::move(kept);
@@ -104,6 +104,7 @@ Failure Member::adopt(File kept, std::uint32_t number) {
         close();
         return fmt::format("another bridge has the number {} in the book of cards", number);
     }
+    book_->bridges[number].used = owner;  // the earlier bridge may have said that it leaves
     return {};
 }
 

@@ -116,7 +116,7 @@ class Member {
     Failure join(const std::string& path, std::uint32_t owner);
     // A later bridge of the same keeper: the open file that the keeper has, and its number. It makes its claims again
     // and then drops the rows of clients that have ended since.
-    Failure adopt(File kept, std::uint32_t number);
+    Failure adopt(File kept, std::uint32_t number, std::uint32_t owner);
     void drop_unclaimed();
     int fd() const { return file_.fd(); }
     std::uint32_t number() const { return number_; }

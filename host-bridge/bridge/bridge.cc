@@ -45,28 +45,19 @@ int Bridge::run() {
     sigprocmask(SIG_BLOCK, &signals, nullptr);
     signals_ = File(signalfd(-1, &signals, SFD_CLOEXEC));
     if (const Failure error = start()) {
-        const int trial = ground_.options.trial;
-        if (trial >= 0 && write(trial, error.text().data(), error.text().size()) < 0)
-            log::warn("--trial {} cannot be written", trial);
         pollfd told{signals_.fd(), POLLIN, 0};
-        if (poll(&told, 1, 0) > 0) {
-            log::info("stopped before it served");
-            return 0;
-        }
-        log::critical("{}", error.text());
-        return 1;
+        if (poll(&told, 1, 0) <= 0) return fail(error);
+        log::info("stopped before it served");
+        return 0;
     }
     opens_ = File(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     const char* const region = ground_.options.region.c_str();
     if (opens_ && inotify_add_watch(opens_.fd(), region, IN_OPEN | IN_ACCESS | IN_CLOSE) < 0) opens_ = File();
-    if (!resume()) return 1;
+    if (const Failure e = resume()) return fail(e);
     desks_->pool.keep({});
     monitoring_.start(ground_.region, ground_.host.devices.all, ground_.host.library);
     desks_->limits.show_memory();
-    if (const Failure e = desks_->cards.listen(loop_)) {
-        log::critical("{}", e.text());
-        return 1;
-    }
+    if (const Failure e = desks_->cards.listen(loop_)) return fail(e);
     if (!ground_.adopted) ground_.region.announce();
     announce();
     // In this order: until the keeper has heard it, a bridge of the earlier file may follow, which must read the books.
@@ -79,11 +70,21 @@ int Bridge::run() {
     return 0;
 }
 
-// Goes on with the clients of an earlier bridge, if there are any. False: they cannot go on.
-bool Bridge::resume() {
+// A bridge on trial ends as if it was killed: the bridge of the earlier file will go on with the region, the doorbell,
+// the rows in the books of others and the workers. Here they are released by their destructors.
+int Bridge::fail(const Failure& error) const {
+    log::critical("{}", error.text());
+    const int trial = ground_.options.trial;
+    if (trial < 0) return 1;
+    if (write(trial, error.text().data(), error.text().size()) < 0) log::warn("--trial {} cannot be written", trial);
+    _exit(1);
+}
+
+// Goes on with the clients of an earlier bridge, if there are any. Returns why they cannot go on.
+Failure Bridge::resume() {
     if (!ground_.adopted) {
         desks_->clients.reclaim_left();
-        return true;
+        return {};
     }
     const auto worker_of = [this](std::uint32_t slot, const KeptClient& its) {
         return desks_->launcher.for_client(slot, its, ground_.set != nullptr);
@@ -91,10 +92,9 @@ bool Bridge::resume() {
     Resuming resuming(ground_, *desks_, loop_, signals_.fd(), worker_of, [this] { beat(); });
     resuming.restore();
     const Failure e = resuming.wake();
-    if (!e) return true;
-    log::critical("{}: {}. What is on the disk is as it was", ground_.options.wake, e.text());
+    if (!e) return {};
     desks_->end_workers([this] { beat(); });
-    return false;
+    return fmt::format("{}: {}. What is on the disk is as it was", ground_.options.wake, e.text());
 }
 
 void Bridge::announce() {

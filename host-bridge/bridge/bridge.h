@@ -47,7 +47,8 @@ class Bridge {
     void serve();
     std::chrono::milliseconds patience() const;
     void beat();  // tells the clients, systemd and the keeper that the bridge lives
-    bool resume();
+    Failure resume();
+    int fail(const Failure& error) const;
     void look_at(Client& client);
     bool is_worker(const Visitor& visitor) const;
     void shut_down();

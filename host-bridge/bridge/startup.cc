@@ -201,7 +201,7 @@ Failure Startup::open_books() {
     cards::Member& cards = ground_.cards;
     for (const std::string& name : ground_.kept.names(std::string(prefix))) {
         const auto number = static_cast<std::uint32_t>(std::atoi(name.c_str() + prefix.size()));
-        if (const Failure e = cards.adopt(ground_.kept.take(name), number))
+        if (const Failure e = cards.adopt(ground_.kept.take(name), number, owner))
             return fmt::format("the file of cards: {}", e.text());
         return {};
     }

@@ -30,6 +30,11 @@ int main(int count, char** words) {
     if (DOES == 'c') raise(SIGSEGV);
     if (DOES == 'h') for (;;) pause();
     if (DOES == 'b') execv(BECOMES, words);
+    const char* more[100] = {};  // a file of turns that is none
+    for (int i = 0; i < count && i < 90; ++i) more[i] = words[i];
+    more[count] = "--turns";
+    more[count + 1] = "/";
+    if (DOES == 't') execv(USUAL, const_cast<char**>(more));
     return 5;
 }
 """
@@ -58,7 +63,7 @@ def installation(scratch):
 def odd_bridge(shared):
     """A function: the file of a bridge that ends, crashes or hangs."""
     source = written(shared / "odd.cc", ODD_BRIDGE)
-    return lambda does: gxx(shared / does, f"-DDOES='{does[0]}'", f'-DBECOMES="{BUILD}/e2e/bridge-link6"', source)
+    return lambda does: gxx(shared / does, f"-DDOES='{does[0]}'", f'-DBECOMES="{BUILD}/e2e/bridge-link6"', f'-DUSUAL="{BRIDGE}"', source)
 
 
 def upgrade(bridge_region, *words):
@@ -191,6 +196,17 @@ def test_a_bridge_that_finds_what_it_does_not_understand_ends_no_client(region, 
     ran = upgrade(region, "--binary", odd_bridge("becomes"))
     assert ran.status == 1 and "did not come to serve: the link to workers has number 4 in the running bridge, and 5 to 6" in ran.err, ran
     assert client.wait() == 0, f"{client}{bridge.log}"
+
+
+def test_a_bridge_that_fails_once_it_has_the_region_ends_no_client(region, odd_bridge):
+    """It cannot open what it shares with other bridges. It does not say for the earlier one that the bridge has gone."""
+    bridge = region.serve("--warm", "0")
+    client = region.background("client", *COPIES, f"seed={random.randrange(1 << 30)}")
+    bridge.wait_for("client admitted")
+    ran = upgrade(region, "--binary", odd_bridge("turns"))
+    assert ran.status == 1 and "did not come to serve: the file of turns" in ran.err, ran
+    assert client.wait() == 0, f"{client}{bridge.log}"
+    computes(region)
 
 
 # ---- what is refused before anything is done

@@ -301,7 +301,8 @@ TEST_F(Cards, OutliveABridgeWhoseKeeperHasTheOpenFile) {
     Claim y = claim(b);
     EXPECT_EQ(y.ask(30 * GiB, card, now), Answer::waits) << "50 GiB are its clients'";
     Member next;
-    ASSERT_THAT(next.adopt(std::move(kept), 2).text(), IsEmpty());
+    ASSERT_THAT(next.adopt(std::move(kept), 2, 7).text(), IsEmpty());
+    EXPECT_EQ(next.book()->bridges[2].used, 7u) << "the bridge before had said that it leaves";
     Claim again(next, policy, gpu, 0, {}, 30 * GiB);
     EXPECT_EQ(promised(b), 50 * GiB) << "the row is used again";
     next.drop_unclaimed();
@@ -311,7 +312,7 @@ TEST_F(Cards, OutliveABridgeWhoseKeeperHasTheOpenFile) {
 
 TEST_F(Cards, OfANumberThatAnotherBridgeHasAreNotAdopted) {
     Member c;
-    EXPECT_THAT(c.adopt(File(open(path.c_str(), O_RDWR | O_CLOEXEC)), a.number()).text(),
+    EXPECT_THAT(c.adopt(File(open(path.c_str(), O_RDWR | O_CLOEXEC)), a.number(), 1).text(),
                 HasSubstr("another bridge has the number 0"));
 }
 
