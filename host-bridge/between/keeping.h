@@ -9,9 +9,15 @@
 #include <string>
 #include <string_view>
 
+#include "shm-device/layout.h"
+
 namespace barcuda::keeping {
 
 constexpr std::size_t longest_name = 95;
+// What all clients of a region may share, and what their workers and the bridge need beside it: a bound for a bridge
+// that was taken over. The number of descriptors that a process may have is usually lower.
+constexpr std::size_t most_shared_of_each = 4096;  // segments of 20 MiB, as PyTorch uses them, of 80 GiB
+constexpr std::size_t most_kept = BARCUDA_MAX_CHANNELS * (most_shared_of_each + 16);
 // Grows with each change of a message: a keeper lives longer than the build that it comes from (bridge/numbers.h).
 constexpr std::uint32_t form_of_messages = 1;
 // The exit status of a file that was asked whether it could follow, and says yes: no other program has it by chance.

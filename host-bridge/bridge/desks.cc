@@ -16,10 +16,7 @@ namespace {
 
 Shared::Keep keep_by(const Kept& kept) {
     if (!kept) return {};
-    return {[&kept](const std::string& name, int file) {
-                kept.keep("shared." + name, file);
-                return true;
-            },
+    return {[&kept](const std::string& name, int file) { return kept.keep("shared." + name, file) == 0; },
             [&kept](const std::string& name) { kept.drop("shared." + name); },
             [&kept](const std::string& name) { return kept.take("shared." + name); },
             [&kept](const std::string& prefix) {

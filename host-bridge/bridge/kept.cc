@@ -21,8 +21,8 @@ Kept::Heard Kept::ask(const keeping::Request& request, int with) const {
     return heard;
 }
 
-void Kept::keep(const std::string& name, int file) const {
-    if (link_) ask(keeping::request(Form::keep, name), file);
+int Kept::keep(const std::string& name, int file) const {
+    return link_ ? ask(keeping::request(Form::keep, name), file).answer.error : 0;
 }
 void Kept::drop(const std::string& name) const {
     if (link_) ask(keeping::request(Form::drop, name));

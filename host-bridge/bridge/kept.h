@@ -21,7 +21,8 @@ class Kept {
     explicit operator bool() const { return static_cast<bool>(link_); }
 
     // ---- descriptors by name
-    void keep(const std::string& name, int file) const;
+    // Returns an errno; 0: it is kept.
+    int keep(const std::string& name, int file) const;
     void drop(const std::string& name) const;
     File take(const std::string& name) const;  // another descriptor of the same; -1: there is none
     std::vector<std::string> names(const std::string& prefix) const;

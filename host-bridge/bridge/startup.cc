@@ -102,8 +102,9 @@ WarmOptions Startup::warm(const BridgeOptions& options) {
 }
 
 std::size_t Startup::files_of_each(std::size_t clients, unsigned most_warm, std::size_t of_the_store, rlimit& given) {
-    // segments of 20 MiB, as PyTorch uses them, of 80 GiB
-    constexpr std::size_t own = 64, of_a_worker = 5, most = 4096;
+    // of_a_worker: its process, link, log, errors, record and mapper. The keeper has as many of it, and all that is
+    // shared, within the same limit.
+    constexpr std::size_t own = 64, of_a_worker = 6, most = keeping::most_shared_of_each;
     getrlimit(RLIMIT_NOFILE, &given);
     rlimit all = given;
     all.rlim_cur = all.rlim_max;
@@ -301,8 +302,9 @@ Failure Startup::make_region(const Format& format) {
     if (Error e = region.create(options_.region.c_str(), format)) return e.text;
     if (Failure e = ground_.ledger.make(region.shape())) return e;
     if (Failure e = options_.access.give(region.fd(), options_.region)) return e;
-    ground_.kept.keep("region", region.fd());
-    ground_.kept.keep("books", ground_.ledger.fd());
+    for (const auto& [name, file] : {std::pair("region", region.fd()), std::pair("books", ground_.ledger.fd())})
+        if (const int e = ground_.kept.keep(name, file))
+            return fmt::format("the keeper does not keep the {}: {}", name, strerror(e));
     return {};
 }
 

@@ -152,13 +152,13 @@ std::unique_ptr<WorkerProcess> WorkerProcess::start(Spawn what, Facts facts) {
     const pid_t pid = spawn(what);
     if (pid < 0) return give_up();
     worker->pid_ = pid;  // whatever fails from here on, it is ended
-    worker->pidfd_ = File(open_pid(pid));
-    if (!worker->pidfd_) {
-        const int why = errno;
-        worker.reset();  // ends it: it has nothing yet that takes long to release
+    const auto end_it = [&](int why) -> std::unique_ptr<WorkerProcess> {
+        worker.reset();  // it has nothing yet that takes long to release
         errno = why;
         return nullptr;
-    }
+    };
+    worker->pidfd_ = File(open_pid(pid));
+    if (!worker->pidfd_) return end_it(errno);
     worker->wrapped_ = what.wrapped;
     worker->link_ = std::move(link.ours);
     worker->errors_ = std::move(errors.ours);
@@ -168,7 +168,10 @@ std::unique_ptr<WorkerProcess> WorkerProcess::start(Spawn what, Facts facts) {
     worker->text_ = facts.text;
     worker->devices_ = std::move(facts.devices);
     if (*worker->kept_) {
-        const auto keep = [&](const char* name, int file) { worker->kept_->keep(worker->kept_name(name), file); };
+        int error = 0;
+        const auto keep = [&](const char* name, int file) {
+            if (error == 0) error = worker->kept_->keep(worker->kept_name(name), file);
+        };
         keep("link", worker->link_.fd());
         keep("sheet", sheet.fd());
         keep("errors", worker->errors_.fd());
@@ -181,6 +184,7 @@ std::unique_ptr<WorkerProcess> WorkerProcess::start(Spawn what, Facts facts) {
         }
         worker->write_down();
         if (worker->record_) keep("record", worker->record_file_.fd());  // last: the rest is there
+        if (error != 0) return end_it(error);
     }
     return worker;
 }
@@ -370,8 +374,7 @@ std::string WorkerProcess::describe_end(int status) const {
 const char* WorkerProcess::meet_mapper(File listener, std::span<const int> others) {
     const int its = listener.fd();
     const char* const why = mapper_.meet(std::move(listener), others);
-    if (!why) kept_->keep(kept_name("mapper"), its);
-    return why;
+    return !why && kept_->keep(kept_name("mapper"), its) != 0 ? "the keeper does not keep the mapper" : why;
 }
 
 void WorkerProcess::answer_mapper(short events, std::uint64_t base, const cage::MayMap& may) {

@@ -336,7 +336,7 @@ keeping::Answer Keeper::serve(const keeping::Request& request, File file, int& w
         case Form::keep:
             if (!file) answer.error = EBADF;
             else if (found != kept_.end()) found->second = std::move(file);
-            else if (kept_.size() >= most_kept) answer.error = ENOSPC;
+            else if (kept_.size() >= keeping::most_kept) answer.error = ENOSPC;
             else kept_.emplace(request.name_text(), std::move(file));
             break;
         case Form::drop:

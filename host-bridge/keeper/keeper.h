@@ -42,8 +42,6 @@ class Keeper {
 
     // Descriptors by name.
     using Kept = std::map<std::string, File, std::less<>>;
-    // A bound for a bridge that was taken over: 256 clients with all that they may share.
-    static constexpr std::size_t most_kept = 1 << 16;
 
     // One request of a bridge: its answer, and the descriptor that goes with it (-1: none). For tests too.
     keeping::Answer serve(const keeping::Request& request, File file, int& with);

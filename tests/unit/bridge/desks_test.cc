@@ -165,6 +165,15 @@ TEST_F(AllDesksTest, AWorkerThatCannotBeListenedToEnds) {
     EXPECT_EQ(client.worker->state(), State::leaving);
     EXPECT_EQ(client.record.how, "the bridge cannot listen to the worker");
 }
+TEST_F(AllDesksTest, WhatTheKeeperCannotKeepIsNotShared) {
+    ground.kept = Kept(std::move(keeper.link));
+    open_desks();
+    File file(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const std::uint32_t slot = arrive().slot();
+    Shared::Handle token{};
+    const test::NoMoreFiles none;
+    EXPECT_FALSE(desks->shared.offer(slot, Shared::Kind::allocation, token, std::move(file)));
+}
 TEST_F(AllDesksTest, WhatClientsShareIsKeptBesideOtherThings) {
     ground.kept = Kept(std::move(keeper.link));
     open_desks();

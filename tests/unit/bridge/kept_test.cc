@@ -62,6 +62,11 @@ TEST_F(KeptTest, NamesAreThoseOfThePrefixAndAreDroppedTogether) {
     kept->drop_all("shared.");
     EXPECT_THAT(kept->names(""), ElementsAre("books", "worker.7.link"));
 }
+TEST_F(KeptTest, WhatTheKeeperCannotKeepIsSaid) {
+    const File file(memfd_create("kept", MFD_CLOEXEC));
+    const test::NoMoreFiles none;
+    EXPECT_NE(kept->keep("books", file.fd()), 0);
+}
 TEST_F(KeptTest, AChildIsLookedAtAndReapedByTheKeeper) {
     auto [rest, go] = test::a_link();
     const pid_t child = test::fork_child([&go = go, its = rest.fd()] {

@@ -2,6 +2,7 @@
 // keeper_thread.h: a keeper that answers one bridge, on a thread of its own, for tests of what a bridge has it keep.
 #pragma once
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <thread>
@@ -19,6 +20,17 @@ inline std::pair<File, File> a_link() {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
     return {File(ends[0]), File(ends[1])};
 }
+
+// This process, and so the keeper in it, gets no more descriptors.
+struct NoMoreFiles {
+    rlimit before{};
+    NoMoreFiles() {
+        getrlimit(RLIMIT_NOFILE, &before);
+        const rlimit none{0, before.rlim_max};
+        setrlimit(RLIMIT_NOFILE, &none);
+    }
+    ~NoMoreFiles() { setrlimit(RLIMIT_NOFILE, &before); }
+};
 
 class KeeperThread {
   public:
