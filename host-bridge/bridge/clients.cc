@@ -15,6 +15,8 @@ namespace {
 // How often the bridge asks the kernel whether clients live: three system calls for each client, which delay the
 // admission of others.
 constexpr std::chrono::milliseconds owners_looked_after{20};
+// A channel that cannot be mapped: the bridge may have no memory for it at the moment.
+constexpr std::chrono::seconds mapped_again_after{1};
 
 }  // namespace
 
@@ -53,7 +55,7 @@ void Clients::restore(const Adopt& adopt, bool tells) {
             continue;
         }
         books_.totals.came += kept.worker != 0;
-        restore(slot, kept, adopt, tells);
+        restore(slot, kept, {adopt, tells, Clock::now()});
     }
     // A slot that is open without a client of ours holds what it holds until it is closed.
     const auto lives = [this](std::uint32_t slot) {
@@ -66,23 +68,19 @@ void Clients::restore(const Adopt& adopt, bool tells) {
     books_.shared.restore(lives);
 }
 
-void Clients::restore(std::uint32_t slot, const KeptClient& kept, const Adopt& adopt, bool tells) {
+void Clients::restore(std::uint32_t slot, const KeptClient& kept, const How& how) {
     Channel channel;
-    if (Error e = region_.map_channel(slot, channel)) {
-        log::error("channel {}: {}", slot, e.text);
-        return;
-    }
-    channel.opening = kept.opening;
+    if (!map(slot, kept.opening, channel, how.now)) return;
     slots_[slot] = std::make_unique<Client>(channel, doorbell_, kept.number, this->books(slot));
     Client& client = *slots_[slot];
     client.restore(kept);
     admitted(client, Client::Admission::restored);
-    if (kept.state == KeptClient::assigned && (client.worker = adopt(slot, kept))) {
+    if (kept.state == KeptClient::assigned && (client.worker = how.adopt(slot, kept))) {
         for (const auto& [offset, bytes] : kept.reserved)  // what it was not told to be its client's
             if (bytes != 0) client.worker->reserved.push_back({offset, bytes});
         // Of a client that has left, the earlier bridge may have killed the worker already.
         if (client.record.end || has_left(client)) client.worker->dismiss();
-    } else if (!client.record.end && tells) {
+    } else if (!client.record.end && how.tells) {
         client.end(Client::Ending::died, "the worker process ended while the bridge was restarted");
     }
 }
@@ -108,7 +106,7 @@ std::vector<Client*> Clients::look(const std::function<void(Client&)>& f, Clock:
         const bool has_gone = slots_[i] && (opened == closed || opened != slots_[i]->channel.opening);
         if (has_gone || (opened == closed && closed != observe(slot.reclaimed))) {
             reclaim(i);
-        } else if (!slots_[i] && opened != closed && observe(slot.served) != opened) {
+        } else if (!slots_[i] && opened != closed && (observe(slot.served) != opened || unmapped_.contains(i))) {
             meet(i, opened, now);  // not one that an earlier bridge served
         }
         Client* const client = slots_[i].get();
@@ -123,16 +121,29 @@ std::vector<Client*> Clients::look(const std::function<void(Client&)>& f, Clock:
 }
 
 void Clients::meet(std::uint32_t slot, std::uint32_t opening, Clock::time_point now) {
-    last_came_ = now;
-    ++met_;
+    // One whose channel could not be mapped when this bridge began has lost its worker since.
+    const KeptClient kept = kept_.empty() ? KeptClient() : kept_[slot].get();
+    if (kept.state != KeptClient::none && kept.opening == opening)
+        return restore(slot, kept, {[](auto...) { return nullptr; }, true, now});
     Channel channel;
-    if (Error e = region_.map_channel(slot, channel)) {
-        publish(region_.host_slots()[slot].served, opening);  // only once
-        return log::error("channel {}: {}", slot, e.text);
-    }
-    channel.opening = opening;
+    if (!map(slot, opening, channel, now)) return;
+    last_came_ = now;
     channel.status().opening = opening;
-    slots_[slot] = std::make_unique<Client>(channel, doorbell_, met_, books(slot));
+    slots_[slot] = std::make_unique<Client>(channel, doorbell_, ++met_, books(slot));
+}
+
+bool Clients::map(std::uint32_t slot, std::uint32_t opening, Channel& channel, Clock::time_point now) {
+    const auto before = unmapped_.find(slot);
+    const bool again = before != unmapped_.end() && before->second.opening == opening;
+    if (again && now < before->second.again) return false;
+    if (Error e = region_.map_channel(slot, channel)) {
+        if (!again) log::error("channel {}: its client waits: {}", slot, e.text);
+        unmapped_[slot] = {opening, now + mapped_again_after};
+        return false;
+    }
+    unmapped_.erase(slot);
+    channel.opening = opening;
+    return true;
 }
 
 // `served` tells its guest. The bridge itself goes by what it knows of the client.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -76,8 +77,14 @@ class Clients {
 
   private:
     void meet(std::uint32_t slot, std::uint32_t opening, Clock::time_point now);
+    bool map(std::uint32_t slot, std::uint32_t opening, Channel& channel, Clock::time_point now);
     void reclaim(std::uint32_t slot);
-    void restore(std::uint32_t slot, const KeptClient& kept, const Adopt& adopt, bool tells);
+    struct How {  // a client of an earlier bridge goes on
+        const Adopt& adopt;
+        bool tells;
+        Clock::time_point now;
+    };
+    void restore(std::uint32_t slot, const KeptClient& kept, const How& how);
     Client::Books books(std::uint32_t slot) const;
     std::string close(Client& client);
 
@@ -89,6 +96,11 @@ class Clients {
     const std::span<Twice<KeptClient>> kept_;  // by slot; empty: nothing is written down
     const std::span<Twice<KeptRequest>> requests_;
     std::vector<std::unique_ptr<Client>> slots_;  // null: none
+    struct Unmapped {
+        std::uint32_t opening;
+        Clock::time_point again;
+    };
+    std::map<std::uint32_t, Unmapped> unmapped_;  // channels that cannot be mapped yet, by slot
     std::uint64_t met_ = 0;
     Clock::time_point last_came_{}, owners_looked_{};
 };

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <csignal>
@@ -17,6 +18,7 @@
 #include "host-bridge/bridge/acceptor.h"
 #include "shm-device/region/client_base.h"
 #include "tests/unit/support/desks.h"
+#include "tests/unit/support/sanitized.h"
 
 namespace barcuda {
 namespace {
@@ -254,6 +256,32 @@ TEST_F(ClientsTest, ABridgeThatStopsTellsItsClientsAndNotTheirRecords) {
     client.end(Client::Ending::stopped, "the bridge has been stopped");
     EXPECT_EQ(client.channel.status().state, static_cast<barcuda_u32>(BARCUDA_STATE_GONE));
     EXPECT_FALSE(client.record.end);
+}
+
+// ---- a channel that cannot be mapped at the moment
+struct WithoutMemory {  // for new mappings
+    rlimit before{};
+    WithoutMemory() {
+        getrlimit(RLIMIT_AS, &before);
+        const rlimit none{1, before.rlim_max};
+        setrlimit(RLIMIT_AS, &none);
+    }
+    ~WithoutMemory() { setrlimit(RLIMIT_AS, &before); }
+};
+TEST_F(ClientsTest, AChannelThatCannotBeMappedIsTriedAgain) {
+    if (sanitized) GTEST_SKIP() << "a sanitizer maps memory itself";
+    const Channel channel = open();
+    auto now = Clients::Clock::now();
+    {
+        const WithoutMemory none;
+        EXPECT_TRUE(clients->look([](Client&) {}, now).empty());
+    }
+    EXPECT_FALSE((*clients)[channel.index]);
+    EXPECT_EQ(slot(channel).served, 0u) << "it is not served";
+    EXPECT_TRUE(clients->look([](Client&) {}, now).empty()) << "not in each turn";
+    now += std::chrono::seconds(2);
+    EXPECT_EQ(clients->look([](Client&) {}, now).size(), 1u);
+    EXPECT_EQ((*clients)[channel.index]->number, 1u);
 }
 
 // ---- to reclaim

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <csignal>
 #include <map>
@@ -12,6 +13,7 @@
 
 #include "host-bridge/bridge/ledger.h"
 #include "tests/unit/support/desks.h"
+#include "tests/unit/support/sanitized.h"
 
 namespace barcuda {
 namespace {
@@ -327,6 +329,29 @@ TEST_F(RestoreTest, AClientThatHasLeftIsReclaimedAndCountedOnce) {
         begin();
     }
     EXPECT_GT(n, 6u);
+}
+
+TEST_F(RestoreTest, AClientWhoseChannelCannotBeMappedHearsOfItsEndWhenItCan) {
+    if (sanitized) GTEST_SKIP() << "a sanitizer maps memory itself";
+    const Channel channel = open();
+    turn();
+    const std::uint32_t slot = channel.index;
+    keeper[slot] = std::move((*clients)[slot]->worker);
+    clients.reset();
+    build();
+    rlimit before{};
+    getrlimit(RLIMIT_AS, &before);
+    const rlimit none{1, before.rlim_max};
+    setrlimit(RLIMIT_AS, &none);
+    clients->restore([](auto...) { return nullptr; });
+    setrlimit(RLIMIT_AS, &before);
+    EXPECT_FALSE((*clients)[slot]);
+    EXPECT_EQ(channel.status().state, BARCUDA_STATE_NEW);
+    clients->look([](Client&) {}, Clients::Clock::now() + std::chrono::seconds(2));
+    ASSERT_TRUE((*clients)[slot]);
+    EXPECT_EQ(channel.status().state, BARCUDA_STATE_DEAD);
+    EXPECT_EQ((*clients)[slot]->record.end, End::died);
+    EXPECT_EQ(own_totals.came, 1u);
 }
 
 // ---- what a worker asks
