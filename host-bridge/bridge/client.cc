@@ -55,6 +55,24 @@ void Client::write_down() {
     books_.client->set(kept);
 }
 
+// A worker that opens its driver for this client, and dies of it, would do so again.
+bool Client::may_begin_again() const {
+    return !has_begun_again && worker && worker->was_warm() && !worker->wrapped() && record.counts.commands == 0 &&
+           observe(channel.status().state) == BARCUDA_STATE_NEW && observe(channel.supply().answered) == 0;
+}
+
+// A bridge that is killed in between finds a client whose worker has gone.
+void Client::begin_again() {
+    worker.reset();
+    admission = Admission::awaited;
+    has_begun_again = true;
+    told = bound = false;
+    away = vain_turns = worker_start_ = number_asked_ = 0;
+    record.worker = 0;
+    if (books_.request) books_.request->set({});
+    if (books_.client) books_.client->set({});
+}
+
 void Client::begin_request(std::uint64_t number_asked, std::span<const char> message, std::uint64_t lent) {
     number_asked_ = number_asked;
     if (!books_.request || number_asked == 0) return;

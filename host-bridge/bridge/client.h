@@ -45,6 +45,9 @@ class Client {
     // What has become of its request for a worker. (`served` in its slot is for the guest, which can write it.)
     enum class Admission { awaited, granted, refused, restored };
     bool awaits_admission() const { return admission == Admission::awaited; }
+    // Its worker has ended before the client could notice one: once, it may be given another.
+    bool may_begin_again() const;
+    void begin_again();
     bool is_served() const { return worker && !worker->is_leaving(); }
     // Writes it down, as it is now: for a bridge that comes after this one. Nothing of one that has not been given a
     // worker, and was not refused.
@@ -86,6 +89,7 @@ class Client {
     std::uint64_t vain_turns = 0;     // its worker's, of which the bridge has heard
     bool bound = false;               // its worker's memory has the limit that it is to have
     std::uint64_t away = 0;           // beyond that limit: what the worker keeps of the client's that is off the GPU
+    bool has_begun_again = false;     // its first worker ended before it did anything
     bool goes_on = false;             // an earlier bridge has served it
     bool told = false;                // its worker has been sent its Assignment
     bool told_too_much = false;       // the log has said that it shows too much

@@ -160,6 +160,8 @@ void Clients::worker_ended(Client& client) {
     client.note(books_.grants.held(client.slot()));
     const bool wrapped = worker.wrapped(), was_told = worker.is_leaving() && !wrapped;
     const std::string end = worker.reap();
+    if (!was_told && begins_again(client))
+        return log::warn("channel {}: its worker {} before it had a command: it gets another one", client.slot(), end);
     client.worker.reset();
     if (was_told) {
         client.write_down();
@@ -175,6 +177,17 @@ void Clients::worker_ended(Client& client) {
     }
     const std::string how = wrapped ? "in its wrapper (" + wrapper_ + ")" : "process";
     client.end(Client::Ending::died, fmt::format("the worker {} {}", how, end));
+}
+
+// What its worker had prepared stays the client's.
+bool Clients::begins_again(Client& client) {
+    if (has_left(client) || !client.may_begin_again()) return false;
+    client.begin_again();
+    --books_.totals.came;
+    books_.quotas.repay_all(client.slot());
+    books_.shared.forget(client.slot());
+    publish(region_.host_slots()[client.slot()].served, 0u);
+    return true;
 }
 
 void Clients::reap_workers() {

@@ -85,6 +85,7 @@ class Clients {
         Clock::time_point now;
     };
     void restore(std::uint32_t slot, const KeptClient& kept, const How& how);
+    bool begins_again(Client& client);
     Client::Books books(std::uint32_t slot) const;
     std::string close(Client& client);
 

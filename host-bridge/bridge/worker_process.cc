@@ -291,7 +291,8 @@ WorkerProcess::~WorkerProcess() {
 }
 
 void WorkerProcess::assign(std::string called) {
-    enter(state_ == State::warm ? State::serving : State::assigned);
+    was_warm_ = state_ == State::warm;
+    enter(was_warm_ ? State::serving : State::assigned);
     called_ = std::move(called);
 }
 

@@ -97,6 +97,7 @@ class WorkerProcess {
     // Its process is ending, for which a driver may take long.
     bool is_ending() const;
 
+    bool was_warm() const { return was_warm_; }  // its driver was open when its client came
     bool is_open() const { return state_ == State::warm || state_ == State::serving; }  // its driver is open
     bool is_leaving() const { return state_ == State::leaving; }
     bool has_ended() const { return state_ == State::ended; }
@@ -161,6 +162,7 @@ class WorkerProcess {
     };
 
     State state_ = State::starting;
+    bool was_warm_ = false;
     static inline const Kept no_keeper_;
     const Kept* kept_ = &no_keeper_;
     File record_file_;

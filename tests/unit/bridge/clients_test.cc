@@ -258,6 +258,59 @@ TEST_F(ClientsTest, ABridgeThatStopsTellsItsClientsAndNotTheirRecords) {
     EXPECT_FALSE(client.record.end);
 }
 
+struct WarmClientsTest : ClientsTest {
+    // A worker that waits with its driver open is given to a client.
+    Client& arrive_warm() {
+        auto worker = start({0});
+        test::open_driver(*worker);
+        worker->look();
+        pool->add(std::move(worker));
+        return arrive();
+    }
+};
+TEST_F(WarmClientsTest, AWorkerThatDiesBeforeItDidAnythingIsReplacedOnce) {
+    Client& client = arrive_warm();
+    const std::uint32_t its = client.slot();
+    const pid_t first = client.worker->pid();
+    ASSERT_NE(grants->grant(its, host.shape().granule).bytes, 0u);
+    quotas.note(its, 0, 5);
+    kill_worker(client);
+    EXPECT_FALSE(client.worker);
+    EXPECT_FALSE(client.has_ended());
+    EXPECT_THAT(roster, ElementsAre(Pair(its, 0)));
+    EXPECT_EQ(quotas.held(its, 0), 0u) << "of the first worker";
+    EXPECT_EQ(grants->held(its), host.shape().granule);
+    turn();
+    ASSERT_TRUE(client.is_served());
+    EXPECT_NE(client.worker->pid(), first);
+    EXPECT_EQ(client.record.worker, client.worker->pid());
+    EXPECT_EQ(totals.came, 1u);
+    kill_worker(client);
+    EXPECT_TRUE(client.has_ended()) << "it is no accident";
+    EXPECT_EQ(client.record.end, End::died);
+}
+TEST_F(WarmClientsTest, AWorkerThatHasHadACommandIsNotReplaced) {
+    Client& client = arrive_warm();
+    client.worker->sheet().counts.commands = 1;
+    kill_worker(client);
+    EXPECT_TRUE(client.has_ended());
+}
+TEST_F(WarmClientsTest, AWorkerThatHasToldItsClientToBeginIsNotReplaced) {
+    Client& client = arrive_warm();
+    publish(client.channel.status().state, static_cast<barcuda_u32>(BARCUDA_STATE_READY));
+    kill_worker(client);
+    EXPECT_TRUE(client.has_ended());
+}
+TEST_F(WarmClientsTest, AWorkerThatWasToldToEndIsNotReplaced) {
+    Client& client = arrive_warm();
+    client.end_worker("it broke the protocol");
+    test::await_end(*client.worker);
+    clients->reap_workers();
+    turn();
+    EXPECT_FALSE(client.worker);
+    EXPECT_STREQ(client.channel.status().message, "it broke the protocol");
+}
+
 // ---- a channel that cannot be mapped at the moment
 struct WithoutMemory {  // for new mappings
     rlimit before{};
