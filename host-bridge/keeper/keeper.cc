@@ -184,12 +184,7 @@ bool Keeper::start(File& link) {
     } else {
         enter(State::starting);
     }
-    const auto give_up = [this] {
-        log::critical("cannot start the bridge: {}", strerror(errno));
-        status_ = 1;
-        enter(State::ending);
-        return false;
-    };
+    const auto give_up = [this] { return cannot_start(errno); };
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return give_up();
     link_ = File(ends[0]);
     File its(ends[1]);
@@ -208,6 +203,25 @@ bool Keeper::start(File& link) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != keeper) _exit(1);
     begin_bridge(link, its, stops.release(), is_ended.release());
+    return true;
+}
+
+// Clients wait for a bridge, so that is a death like others. False: this is the keeper.
+bool Keeper::cannot_start(int error) {
+    log::critical("cannot start the bridge: {}", strerror(error));
+    link_ = File();
+    status_ = 1;
+    if (state_ == State::trying) upgrade_.not_started(error);
+    ++deaths_;
+    if (!has_died()) enter(State::ending);
+    return false;
+}
+
+// The next one starts after a pause. False: there is none, since there were too many, or none has served.
+bool Keeper::has_died() {
+    if (!served_once_ || deaths_ >= most_deaths) return false;
+    enter(State::backing_off);
+    next_start_ = Clock::now() + (deaths_ == 0 ? std::chrono::milliseconds(0) : first_pause * (1 << deaths_));
     return true;
 }
 
@@ -277,18 +291,16 @@ void Keeper::bridge_ended(int status) {
     const bool was_killed = WTERMSIG(status) == SIGKILL && state_ == State::serving && !hung_;
     const bool served_long = state_ == State::serving && Clock::now() - ready_at_ > long_service;
     deaths_ = served_long || was_killed ? 0 : deaths_ + 1;
-    if (!served_once_ || deaths_ >= most_deaths) {
-        log::critical(
-            "the bridge was killed by signal {} ({}) {}", WTERMSIG(status), strsignal(WTERMSIG(status)),
-            served_once_ ? "too often before it could go on with its clients; they end" : "before it could serve");
-        status_ = 128 + WTERMSIG(status);
-        enter(State::ending);
+    if (has_died()) {
+        log::error("the bridge was killed by signal {} ({}); another one goes on with its clients", WTERMSIG(status),
+                   strsignal(WTERMSIG(status)));
         return;
     }
-    log::error("the bridge was killed by signal {} ({}); another one goes on with its clients", WTERMSIG(status),
-               strsignal(WTERMSIG(status)));
-    enter(State::backing_off);
-    next_start_ = Clock::now() + (deaths_ == 0 ? std::chrono::milliseconds(0) : first_pause * (1 << deaths_));
+    log::critical(
+        "the bridge was killed by signal {} ({}) {}", WTERMSIG(status), strsignal(WTERMSIG(status)),
+        served_once_ ? "too often before it could go on with its clients; they end" : "before it could serve");
+    status_ = 128 + WTERMSIG(status);
+    enter(State::ending);
 }
 
 // An upgrade has failed. The bridge of the earlier file goes on with its clients.

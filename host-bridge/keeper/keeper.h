@@ -54,6 +54,8 @@ class Keeper {
 
     void enter(State to);
     bool start(File& link);
+    bool cannot_start(int error);
+    bool has_died();
     bool start_is_due() const;
     void begin_bridge(File& link, File& its, int stops, int ends);
     void hear_signals();

@@ -176,6 +176,11 @@ void Upgrade::ready() { enter(Step::replaced); }
 
 bool Upgrade::is_late(Clock::time_point now) { return now >= deadline_ && !std::exchange(late_, true); }
 
+void Upgrade::not_started(int error) {
+    say(fmt::format("it cannot be started: {}\n", strerror(error)));
+    enter(Step::failed);
+}
+
 void Upgrade::ended(int status) {
     if (late_) say(fmt::format("it did not serve within {} s\n", within_.count() / 1000.0));
     else if (said().empty()) say(fmt::format("it {} before it served\n", end_of(status)));

@@ -50,6 +50,7 @@ class Upgrade {
     void old_one_ended();                 // the new one is about to start
     void ready();                         // it serves
     void ended(int status);               // it ended instead, as of waitpid(2)
+    void not_started(int error);          // it could not be started, as that errno says
     bool is_late(Clock::time_point now);  // the new bridge has had its time: once
 
     Step step() const { return step_; }

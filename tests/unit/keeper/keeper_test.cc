@@ -5,12 +5,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <string>
+#include <utility>
+
+#include "base/log.h"
+#include "host-bridge/bridge/kept.h"
 
 namespace barcuda {
 namespace {
@@ -178,6 +184,65 @@ TEST_F(KeeperTest, ReapsAChildOnceAndOnlyWhenItHasEnded) {
     EXPECT_EQ(WEXITSTATUS(answer.status), 7);
     EXPECT_EQ(ask(Form::reap, "", {}, child), ECHILD);
     EXPECT_EQ(ask(Form::reap, "", {}, getpid()), ECHILD);
+}
+
+// ---- a bridge that cannot be started
+// A keeper in a process of its own. Its bridges say in a pipe that they are there, and wait until they are killed.
+struct KeeperProcess : testing::Test {
+    int says[2] = {-1, -1}, logs[2] = {-1, -1};
+    pid_t keeper = -1;
+
+    void SetUp() override {
+        ASSERT_EQ(pipe2(says, O_CLOEXEC), 0);
+        ASSERT_EQ(pipe2(logs, O_CLOEXEC), 0);
+        keeper = fork();
+        if (keeper != 0) {
+            for (int* const fd : {&says[1], &logs[1]}) close(std::exchange(*fd, -1));
+            return;
+        }
+        dup2(logs[1], STDERR_FILENO);
+        log::start(stderr, "keeper", "error");
+        File link;
+        Keeper own(-1, -1);
+        if (const int status = own.run(link); !link) _exit(status);
+        const Kept kept(std::move(link));
+        kept.ready();
+        const pid_t bridge = getpid();
+        if (write(says[1], &bridge, sizeof bridge) < 0) _exit(1);
+        for (;;) pause();
+    }
+    void TearDown() override {
+        if (keeper > 0) kill(keeper, SIGKILL);
+        waitpid(keeper, nullptr, 0);
+        for (const int fd : {says[0], says[1], logs[0], logs[1]}) close(fd);
+    }
+    pid_t next_bridge() const {
+        pid_t bridge = -1;
+        return ::read(says[0], &bridge, sizeof bridge) == sizeof bridge ? bridge : -1;
+    }
+    void may_open(rlim_t files) const {
+        rlimit limit{};
+        ASSERT_EQ(prlimit(keeper, RLIMIT_NOFILE, nullptr, &limit), 0);
+        limit.rlim_cur = files;
+        ASSERT_EQ(prlimit(keeper, RLIMIT_NOFILE, &limit, nullptr), 0);
+    }
+    // Reads the keeper's log up to that line.
+    void await_line(const std::string& part) const {
+        std::string all;
+        for (char letter; all.find(part) == std::string::npos && ::read(logs[0], &letter, 1) == 1;) all += letter;
+    }
+};
+
+TEST_F(KeeperProcess, GoesOnWhenTheNextBridgeCannotBeStartedAtOnce) {
+    const pid_t first = next_bridge();
+    ASSERT_GT(first, 0);
+    may_open(0);
+    kill(first, SIGKILL);
+    await_line("cannot start the bridge: Too many open files");
+    may_open(1000);
+    const pid_t second = next_bridge();
+    EXPECT_GT(second, 0) << "its clients have a bridge again";
+    EXPECT_NE(second, first);
 }
 
 }  // namespace
