@@ -48,7 +48,7 @@ constexpr std::string_view name_of(Which part) {
 struct Hand {
     static constexpr std::uint32_t right_form = 0x646e6168;  // "hand"
     std::uint32_t form = right_form, bytes = sizeof(Hand);
-    std::uint64_t number = 0;
+    std::uint64_t number = 0;  // of the order that follows; 0: its bridge is of an earlier build
     Which part = Which::none;
     std::uint32_t ahead = 0;  // 1: for a client that runs; the bridge answers requests as ever
 };

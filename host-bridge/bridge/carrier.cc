@@ -27,8 +27,9 @@ using carrying::Hand;
 using carrying::Wanted;
 using carrying::Which;
 
-Failure hand(const Client& client, Which part, int file, bool ahead = false) {
+Failure hand(const Client& client, Which part, int file, std::uint32_t order, bool ahead = false) {
     Hand message;
+    message.number = order;
     message.part = part;
     message.ahead = ahead ? 1 : 0;
     if (send_message(client.worker->link(), &message, sizeof message, file)) return {};
@@ -36,6 +37,8 @@ Failure hand(const Client& client, Which part, int file, bool ahead = false) {
     if (part == Which::none) return "its worker does not take an order: " + why;
     return fmt::format("its worker does not take the descriptor of its {}: {}", carrying::name_of(part), why);
 }
+
+std::uint32_t next(const Client& client) { return observe(client.worker->sheet().carry.order) + 1; }
 
 // Each frame of a part. The taker may end early; the worker then reports what is missing.
 void feed(const FrameReader& from, File socket, const File& room) {
@@ -72,7 +75,7 @@ bool make_pipe(File& read_end, File& write_end) {
 
 std::uint32_t Carrier::tell(Client& client, Wanted wanted) {
     CarryPlace& place = client.worker->sheet().carry;
-    const std::uint32_t number = observe(place.order) + 1;
+    const std::uint32_t number = next(client);
     place.wanted = wanted;
     publish(place.order, number);
     client.bell.relay();
@@ -94,13 +97,15 @@ Failure Carrier::order(Client& client, bool check, std::vector<File>& ends) {
         write_ends.push_back(std::move(memory.filler));
         write_ends.push_back(std::move(memory.room));
     }
-    for (std::size_t part = 0; part < write_ends.size(); ++part)
-        if (Failure failure = hand(client, static_cast<Which>(part), write_ends[part].fd())) return failure;
+    Failure failure;
+    const std::uint32_t number = next(client);
+    for (std::size_t part = 0; part < write_ends.size() && !failure; ++part)
+        failure = hand(client, static_cast<Which>(part), write_ends[part].fd(), number);
     // A worker that waits for an answer looks at its orders when a message comes.
-    if (check)
-        if (Failure failure = hand(client, Which::none, -1)) return failure;
-    tell(client, check ? Wanted::check : Wanted::write);
-    return {};
+    if (check) failure = hand(client, Which::none, -1, number);
+    if (failure) withdraw_left(client);
+    else tell(client, check ? Wanted::check : Wanted::write);
+    return failure;
 }
 
 Failure Carrier::order_ahead(Client& client, std::vector<File>& ends) {
@@ -108,8 +113,8 @@ Failure Carrier::order_ahead(Client& client, std::vector<File>& ends) {
         return "its worker is of an earlier build, which carries no clients: end the program, or let it end";
     Conveyor::Ends memory;
     if (Failure failure = Conveyor::make(Conveyor::usual_slots(), memory)) return failure;
-    if (Failure failure = hand(client, Which::memory, memory.filler.fd(), true)) return failure;
-    if (Failure failure = hand(client, Which::room, memory.room.fd(), true)) return failure;
+    if (Failure failure = hand(client, Which::memory, memory.filler.fd(), next(client), true)) return failure;
+    if (Failure failure = hand(client, Which::room, memory.room.fd(), next(client), true)) return failure;
     tell(client, Wanted::ahead);
     ends.push_back(std::move(memory.taker));
     ends.push_back(std::move(memory.room));
@@ -131,23 +136,29 @@ void Carrier::look(const Client& client, SuspendRow& row) const {
 
 void Carrier::withdraw(Client& client) { client.worker->sheet().carry.wanted = Wanted::nothing; }
 
+void Carrier::withdraw_left(Client& client) {
+    const std::uint32_t number = next(client);
+    client.worker->sheet().carry.wanted = Wanted::nothing;
+    publish(client.worker->sheet().carry.order, number);
+}
+
 void Carrier::announce(Client& client) { tell(client, Wanted::read); }
 
 Failure Carrier::give(Client& client, const SetReader& set) {
-    const std::uint32_t slot = client.slot();
+    const std::uint32_t slot = client.slot(), order = orders_.at(slot);
     const File& births = set.part(births_of(slot));
     if (lseek(births.fd(), 0, SEEK_SET) != 0) return fmt::format("{}: {}", births_of(slot), strerror(errno));
-    if (Failure failure = hand(client, Which::births, births.fd())) return failure;
+    if (Failure failure = hand(client, Which::births, births.fd(), order)) return failure;
     FrameReader frames, code;
     if (Failure failure = code.open(set.part(code_of(slot)).fd())) return failure;
     if (Failure failure = frames.open(set.part(memory_of(slot)).fd())) return failure;
     File read_end, write_end;
     if (!make_pipe(read_end, write_end)) return strerror(errno);
-    if (Failure failure = hand(client, Which::code, read_end.fd())) return failure;
+    if (Failure failure = hand(client, Which::code, read_end.fd(), order)) return failure;
     Conveyor::Ends ends;
     if (Failure failure = Conveyor::make(Conveyor::usual_slots(), ends)) return failure;
-    if (Failure failure = hand(client, Which::memory, ends.taker.fd())) return failure;
-    if (Failure failure = hand(client, Which::room, ends.room.fd())) return failure;
+    if (Failure failure = hand(client, Which::memory, ends.taker.fd(), order)) return failure;
+    if (Failure failure = hand(client, Which::room, ends.room.fd(), order)) return failure;
     const os::SignalsBlocked blocked;  // SIGPIPE, too: then a word is not said
     return caught([&]() -> Failure {
         feeders_.emplace_back([from = std::move(code), to = std::move(write_end)] { feed(from, to); });

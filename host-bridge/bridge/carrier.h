@@ -29,6 +29,8 @@ class Carrier {
     void look(const Client& client, SuspendRow& row) const;
     // An order that the worker has not seen yet is none.
     void withdraw(Client& client);
+    // The same of what an earlier bridge may have begun to order: it may have handed something over already.
+    static void withdraw_left(Client& client);
 
     // ---- back
     // Before the Assignment of its new worker: that the worker is to go on with a client. After it: with which parts.

@@ -55,6 +55,7 @@ void Resuming::complete_admission(Client& client) {
     // A worker that does not come to go on with a client on a disk does not end that client: wake() looks at it.
     if (ground_.set) client.worker->hear_end(loop_, [] {});
     if (ground_.set) desks_.carrier.announce(client);
+    else Carrier::withdraw_left(client);
     desks_.acceptor.restore(client);
 }
 

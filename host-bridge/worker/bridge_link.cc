@@ -55,17 +55,17 @@ void BridgeLink::give_store_back(std::uint64_t number) { ask(request::StoreBack{
 // NOT_READY: the bridge answers nothing at the moment.
 template <class Request> Answer<Request> BridgeLink::ask(const Request& request, int with, File* got) {
     const std::lock_guard lock(mutex_);
-    if (closed_ || (left_.number != 0 && hear({}) != Heard::answer)) return {.error = CUDA_ERROR_NOT_READY};
+    if (closed() || (left_.number != 0 && hear({}) != Heard::answer)) return {.error = CUDA_ERROR_NOT_READY};
     if (const auto late = std::exchange(late_, {}); late.bytes != 0) {
         if constexpr (std::is_same_v<Request, request::Grant>)
             if (late.bytes >= request.bytes) return {.reply = late};
         exchange(request::Release{late.offset, late.bytes}, -1, nullptr);
-        if (closed_) return {.error = CUDA_ERROR_NOT_READY};
+        if (closed()) return {.error = CUDA_ERROR_NOT_READY};
     }
     // The layer has gone on without it, and would ask for another one: the bridge counts it until it is given back.
     if (const std::uint64_t number = std::exchange(late_room_, 0); number != 0) {
         exchange(request::StoreBack{number}, -1, nullptr);
-        if (closed_) return {.error = CUDA_ERROR_NOT_READY};
+        if (closed()) return {.error = CUDA_ERROR_NOT_READY};
     }
     return exchange(request, with, got);
 }
@@ -122,17 +122,18 @@ BridgeLink::Heard BridgeLink::hear(const Asked& asked, int flags) {
     }
 }
 
-// False: it is one for an order `ahead`, and the bridge still answers.
+// False: it is one for an order `ahead`, or for one that was taken back, and the bridge still answers.
 bool BridgeLink::take_hand() {
     carrying::Hand hand;
     if (length_ == sizeof hand) std::memcpy(static_cast<void*>(&hand), message_.data(), sizeof hand);
+    File file = std::exchange(file_, File());
     const auto part = static_cast<std::size_t>(hand.part);
+    const std::uint64_t order = hand.number != 0 ? hand.number : over_ + 1;
+    if (hand.ahead == 0 && order <= over_) return false;
+    if (hand.ahead == 0 && order != std::exchange(handed_, order)) parts_ = {};
     Parts& parts = hand.ahead != 0 ? ahead_ : parts_;
-    if (part < parts.size()) parts[part] = std::move(file_);
-    file_ = File();
-    if (hand.ahead != 0) return false;
-    closed_ = true;
-    return true;
+    if (part < parts.size()) parts[part] = std::move(file);
+    return hand.ahead == 0;
 }
 
 void BridgeLink::settle_left() {
@@ -151,7 +152,7 @@ bool BridgeLink::take(Parts& parts, bool waits) {
     const auto lacks = [&] { return !std::ranges::all_of(parts_, [](const File& f) { return static_cast<bool>(f); }); };
     while (hear({}, MSG_DONTWAIT) != Heard::end) {}
     while (waits && lacks() && hear({}) != Heard::end) {}
-    closed_ = true;
+    if (!closed()) handed_ = over_ + 1;
     const bool all = !lacks();
     parts = std::exchange(parts_, {});
     return all;
@@ -163,11 +164,6 @@ bool BridgeLink::take_ahead(Parts& parts) {
     parts = std::exchange(ahead_, {});
     return parts[static_cast<std::size_t>(carrying::Which::memory)] &&
            parts[static_cast<std::size_t>(carrying::Which::room)];
-}
-
-void BridgeLink::go_on() {
-    const std::lock_guard lock(mutex_);
-    closed_ = false;
 }
 
 }  // namespace barcuda

@@ -4,6 +4,7 @@
 // a request that waits is left, others fail at once, until the client goes on here.
 #pragma once
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -36,8 +37,10 @@ class BridgeLink : public Granter {
     bool take(Parts& parts, bool waits);
     // The same of those for an order `ahead`, which has memory and room alone. They close nothing.
     bool take_ahead(Parts& parts);
-    // The bridge answers again. What was left is not asked again.
-    void go_on();
+    // The client runs, so the bridge answers again: orders up to this one are over. What was left is not asked again.
+    // What the bridge has handed over for an order that it took back may be in the link still, and stops nothing.
+    // Waits for no request.
+    void go_on(std::uint64_t order) { over_ = order; }
 
   private:
     struct Asked {
@@ -52,12 +55,14 @@ class BridgeLink : public Granter {
     template <class Request> bool read(Answer<Request>& answer) const;
     Answer<request::Look> head() const;
     bool take_hand();
+    bool closed() const { return handed_ > over_; }  // the bridge answers nothing
     void settle_left();
 
     const int link_;
     std::mutex mutex_;
-    std::uint64_t count_ = 0;          // of requests
-    bool closed_ = false;              // the bridge has handed something over, and answers nothing
+    std::uint64_t count_ = 0;   // of requests
+    std::uint64_t handed_ = 0;  // the last order for which the bridge has handed something over
+    std::atomic<std::uint64_t> over_ = 0;
     Asked left_;                       // a request that has no answer yet
     request::Grant::Reply late_ = {};  // the answer to a grant that was left; no bytes: there is none
     std::uint64_t late_room_ = 0;      // the number of a file for the store that came too late; 0: none did

@@ -87,7 +87,7 @@ void Leave::look() {
 
 void Leave::go_on() {
     rests_ = false;
-    link_.go_on();
+    link_.go_on(observe(place_.order));
     supply_.begin();
 }
 

@@ -32,6 +32,7 @@ class Leave {
     bool look_ahead() { return (ahead_ || observe(place_.order) != seen_) && pass_ahead(); }
     // From an order on, until the client goes on here, the client is answered nothing.
     bool rests() const { return rests_; }
+    // The client was held, and runs again: whatever was ordered is over.
     void go_on();
 
   private:

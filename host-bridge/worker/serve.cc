@@ -167,12 +167,13 @@ class ServeLoop {
     }
     bool is_stopped() {
         if (!hold_.stops()) {
-            if (leave_.rests()) [[unlikely]]
+            if (std::exchange(was_held_, false)) [[unlikely]]
                 leave_.go_on();
             return residence_ && residence_->stops();
         }
         if (residence_ && hold_.state() != Paused::running && hold_.state() != Paused::holding)
             residence_->ask_nothing();
+        was_held_ = was_held_ || hold_.state() == Paused::held;
         if (hold_.state() == Paused::held) leave_.look();
         if (residence_ && hold_.state() == Paused::held && !leave_.rests()) residence_->obey();
         return true;
@@ -230,6 +231,7 @@ class ServeLoop {
     Leave& leave_;
     Residence* const residence_;                     // null: the client shares no cards
     std::optional<ChannelReader::Command> lacking_;  // was taken, and waits for memory or for the client's return
+    bool was_held_ = false;                          // the bridge may have ordered it to leave
     bool begun_ = false;                             // that one has been performed, in vain
     bool full_ = false, gpu_worked_ = false;
     std::uint64_t taken_ = 0;       // commands

@@ -306,7 +306,7 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
     if (wakes) {
         BridgeLink::Parts parts;
         Failure lack = granter.take(parts, true) ? Failure() : Failure("the bridge has ended");
-        granter.go_on();
+        granter.go_on(observe(sheet.carry.order));
         if (!lack && !code_store) lack = "its memory needs --device-memory blocks";
         if (!lack) lack = wake(session, *code_store, parts, sheet.carry, carried);
         if (lack) return refuse_to_wake(sheet, lack);

@@ -249,7 +249,8 @@ TEST_F(ResumingTest, ClientsOfABridgeThatWasKilledGoOnAtOnce) {
     EXPECT_EQ(desks->pauses.state(first), Paused::running);
     EXPECT_EQ(desks->pauses.state(paused), Paused::held) << "and no operator has resumed it";
     EXPECT_THAT(channels[1].status().message, HasSubstr("ended while the bridge was restarted"));
-    EXPECT_EQ(sheet(first).carry.order, 0u) << "its worker has it already";
+    EXPECT_EQ(sheet(first).carry.wanted, carrying::Wanted::nothing) << "its worker has it already";
+    EXPECT_EQ(sheet(first).carry.order, 1u) << "what the bridge before has handed over for that order stops nothing";
     kill_worker(first);
     EXPECT_TRUE(client(first).has_ended());
     EXPECT_FALSE(client(paused).has_ended());

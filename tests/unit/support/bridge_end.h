@@ -25,8 +25,9 @@ struct BridgeEnd {
     }
     BridgeEnd(const BridgeEnd&) = delete;
 
-    void hand(carrying::Which part, int file = -1, bool ahead = false) const {
+    void hand(carrying::Which part, int file = -1, bool ahead = false, std::uint64_t order = 0) const {
         carrying::Hand hand;
+        hand.number = order;
         hand.part = part;
         hand.ahead = ahead ? 1 : 0;
         EXPECT_TRUE(send_message(ends[0], &hand, sizeof hand, file));

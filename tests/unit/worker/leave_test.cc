@@ -225,6 +225,35 @@ TEST_F(LeaveTest, ARequestThatWaitsIsLeftAndItsAnswerIsUsedLater) {
     char byte;
     EXPECT_EQ(-1, recv(station.ends[0], &byte, 1, MSG_DONTWAIT)) << "it asks no second time";
 }
+// The bridge takes an order back before the worker has looked, and lets the client run.
+TEST_F(LeaveTest, WhatWasHandedOverForAnOrderThatWasTakenBackStopsNoRequest) {
+    station.hand(Which::births, files[0].fd(), false, 1);
+    station.place.order = 1;
+    station.place.wanted = Wanted::nothing;
+    station.leave.go_on();
+    std::uint64_t offset = 0, granted = 0;
+    CUresult result{};
+    std::thread asks([&] { result = station.link.grant(BARCUDA_GRANULE, offset, granted); });
+    const auto asked = station.hear<request::Grant>();
+    station.answer(Answer<request::Grant>{.reply = {3 * BARCUDA_GRANULE, BARCUDA_GRANULE}}, asked.number);
+    asks.join();
+    EXPECT_EQ(result, CUDA_SUCCESS);
+    EXPECT_EQ(granted, BARCUDA_GRANULE);
+}
+TEST_F(LeaveTest, ARequestThatFoundSuchAnOrderIsAskedAgainWhenTheClientRuns) {
+    station.hand(Which::births, files[0].fd(), false, 1);
+    std::uint64_t offset = 0, granted = 0;
+    EXPECT_EQ(station.link.grant(BARCUDA_GRANULE, offset, granted), CUDA_ERROR_NOT_READY);
+    const auto asked = station.hear<request::Grant>();
+    station.place.order = 1;
+    station.place.wanted = Wanted::nothing;
+    station.leave.go_on();
+    station.answer(Answer<request::Grant>{.reply = {3 * BARCUDA_GRANULE, BARCUDA_GRANULE}}, asked.number);
+    EXPECT_EQ(station.link.grant(BARCUDA_GRANULE, offset, granted), CUDA_SUCCESS);
+    station.hand(Which::births, files[0].fd(), false, 2);  // and the next order has no part of it
+    station.order(Wanted::write);
+    EXPECT_THAT(what(), HasSubstr("too few descriptors"));
+}
 TEST_F(LeaveTest, AnAnswerThatComesBetweenTwoAttemptsIsNotLost) {
     std::uint64_t offset = 0, granted = 0;
     std::thread asks([&] { station.link.grant(BARCUDA_GRANULE, offset, granted); });
