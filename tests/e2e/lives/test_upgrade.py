@@ -30,11 +30,11 @@ int main(int count, char** words) {
     if (DOES == 'c') raise(SIGSEGV);
     if (DOES == 'h') for (;;) pause();
     if (DOES == 'b') execv(BECOMES, words);
-    const char* more[100] = {};  // a file of turns that is none
+    const char* more[100] = {};  // metrics where none can be
     for (int i = 0; i < count && i < 90; ++i) more[i] = words[i];
-    more[count] = "--turns";
+    more[count] = "--metrics";
     more[count + 1] = "/";
-    if (DOES == 't') execv(USUAL, const_cast<char**>(more));
+    if (DOES == 'm') execv(USUAL, const_cast<char**>(more));
     return 5;
 }
 """
@@ -198,13 +198,15 @@ def test_a_bridge_that_finds_what_it_does_not_understand_ends_no_client(region, 
     assert client.wait() == 0, f"{client}{bridge.log}"
 
 
-def test_a_bridge_that_fails_once_it_has_the_region_ends_no_client(region, odd_bridge):
-    """It cannot open what it shares with other bridges. It does not say for the earlier one that the bridge has gone."""
-    bridge = region.serve("--warm", "0")
+def test_a_bridge_that_fails_once_it_has_the_region_ends_no_client(region, scratch, odd_bridge):
+    """It cannot open its metrics. It does not say good-bye for the earlier one, and leaves all that the keeper has for it."""
+    doorbell = scratch / "doorbell"
+    bridge = region.serve("--warm", "0", "--doorbell", doorbell)
     client = region.background("client", *COPIES, f"seed={random.randrange(1 << 30)}")
     bridge.wait_for("client admitted")
-    ran = upgrade(region, "--binary", odd_bridge("turns"))
-    assert ran.status == 1 and "did not come to serve: the file of turns" in ran.err, ran
+    ran = upgrade(region, "--binary", odd_bridge("metrics"))
+    assert ran.status == 1 and "did not come to serve" in ran.err and "earlier one goes on" in ran.err, ran
+    assert doorbell.exists()
     assert client.wait() == 0, f"{client}{bridge.log}"
     computes(region)
 

@@ -333,7 +333,7 @@ TEST_F(ClientsTest, AChannelThatCannotBeMappedIsTriedAgain) {
     EXPECT_EQ(slot(channel).served, 0u) << "it is not served";
     EXPECT_TRUE(clients->look([](Client&) {}, now).empty()) << "not in each turn";
     now += std::chrono::seconds(2);
-    EXPECT_EQ(clients->look([](Client&) {}, now).size(), 1u);
+    ASSERT_EQ(clients->look([](Client&) {}, now).size(), 1u);
     EXPECT_EQ((*clients)[channel.index]->number, 1u);
 }
 
