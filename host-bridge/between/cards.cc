@@ -203,7 +203,9 @@ Time Member::waits_since(const Uuid& uuid) const {
 
 void Member::drop_unclaimed() {
     complete_ = true;
-    if (const Locked locked(*this); locked) remove_the_gone();
+    const Locked locked(*this);
+    rows_to_drop_ = !locked;
+    if (locked) remove_the_gone();
 }
 
 // ---- a client
@@ -236,6 +238,7 @@ Claim::~Claim() {
     if (!card_) return;
     std::erase(member_.claimed_, row_);
     const Member::Locked locked(member_);
+    if (!locked) member_.rows_to_drop_ = true;
     if (!locked || !is_own(*row_)) return;
     const bool means_nothing = own_.promised == 0 && own_.wanted == 0;  // to others
     card_->stirred = 1;
@@ -301,6 +304,7 @@ void Claim::write() {
     put(row_->promised, own_.promised);
     put(row_->waiting_since, own_.waiting_since);
     put(row_->wanted, own_.wanted);
+    behind_ = false;
 }
 
 // All clients of the card, and their rows. Each word is read once.
@@ -371,6 +375,7 @@ Claim::Answer Claim::ask(Bytes more, const Measured& measured, Time now, bool pa
     const bool late = !patient && now - std::min(now, own_.waiting_since) >= policy_.rules().wait;
     const auto refuse = [this] {
         own_.wanted = 0;
+        behind_ = true;  // until it is written
         return Answer::refused;
     };
     look_ = now + Member::usual_sleep;
@@ -426,7 +431,8 @@ void Claim::withdraw(const Measured& measured, Time now) {
 void Claim::free(Bytes bytes, const Measured& measured, Time now) {
     own_.promised -= std::min(bytes, own_.promised);
     const Member::Locked locked(member_);
-    if (!locked) return;  // the next change writes it
+    behind_ = !locked;
+    if (!locked) return;
     member_.remove_the_gone();
     card_->stirred = 1;
     if (restore()) settle(measured, now);

@@ -118,6 +118,8 @@ class Member {
     // and then drops the rows of clients that have ended since.
     Failure adopt(File kept, std::uint32_t number, std::uint32_t owner);
     void drop_unclaimed();
+    // Rows of clients that have ended are in the book yet, because it was locked: drop_unclaimed() is to be repeated.
+    bool has_rows_to_drop() const { return rows_to_drop_; }
     int fd() const { return file_.fd(); }
     std::uint32_t number() const { return number_; }
     Book* book() const { return book_; }
@@ -154,6 +156,7 @@ class Member {
     bool locked_out_ = false;
     unsigned vain_waits_ = 0;
     bool complete_ = false;  // each row of this bridge is claimed, or a lie
+    bool rows_to_drop_ = false;
     std::vector<const Row*> claimed_;
 };
 
@@ -179,6 +182,10 @@ class Claim {
     Claim(const Claim&) = delete;
     explicit operator bool() const { return card_; }  // false: the book is locked, or
     bool found_it_full() const { return full_; }      // it has no row for one more client of this bridge
+    // A change of this client is not in the book yet, because that was locked: others wait for what is free. To be
+    // repeated until it is written.
+    bool is_behind() const { return behind_; }
+    void catch_up(const Measured& measured, Time now) { free(0, measured, now); }
 
     enum class Answer : std::uint8_t { granted, waits, refused };
     // Asks for `more` bytes. The caller repeats this, with new measurements, until the answer is granted or refused.
@@ -217,7 +224,7 @@ class Claim {
     const std::uint32_t slot_;
     Card* card_ = nullptr;
     Row* row_ = nullptr;
-    bool full_ = false;
+    bool full_ = false, behind_ = false;
     residency::Client own_;  // but `keep` and `told`, which are the book's
     Time look_ = residency::never;
 };

@@ -228,11 +228,12 @@ Residents::Bytes Residents::may_have(int card) const {
 
 std::vector<Residents::News> Residents::look(Time now) {
     std::vector<News> news;
+    if (!claims_again_ && book_.has_rows_to_drop()) book_.drop_unclaimed();
+    look_at_ = any() ? now + look_every : residency::never;
     if (all_.empty()) return news;
     const std::uint32_t calls = book_.calls();
     const bool called = std::exchange(heard_, calls) != calls;
     note_use(now);
-    look_at_ = now + look_every;
     if (claims_again_) all_are_back();
     for (auto& [key, one] : all_) look(*one, now, called, news);
     // What one of them gave may be what another one waits for.
@@ -241,6 +242,7 @@ std::vector<Residents::News> Residents::look(Time now) {
 }
 
 void Residents::look(One& one, Time now, bool called, std::vector<News>& news) {
+    if (one.claim && one.claim->is_behind()) one.claim->catch_up(measured(one), now);
     if (facts_.returns(one.slot)) return;
     const Seen seen(one.place);
     measure(one, seen);

@@ -87,7 +87,8 @@ class Residents {
                                                      const std::function<bool(std::uint32_t slot)>& may) const;
     bool works(std::uint32_t slot) const;  // its worker has a command
     void press_store(bool pressed);        // a client lacks room in the store
-    bool any() const { return !all_.empty(); }
+    // look() has something to do.
+    bool any() const { return !all_.empty() || book_.has_rows_to_drop(); }
     bool any_waits() const;  // then the use of cards must be asked often
     bool is_due(Time now) const { return now >= look_at_ || book_.calls() != heard_; }
     Time look_at() const { return look_at_; }  // when look() may have something to do, though nothing comes

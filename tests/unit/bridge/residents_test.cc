@@ -114,6 +114,51 @@ TEST_F(ResidentsTest, WaitOnceForALockThatIsKept) {
     }
 }
 
+// A promise that falls makes others' waits shorter: it is written as soon as the lock is free, though nothing else
+// changes.
+TEST_F(ResidentsTest, WriteWhatMissedTheLockWhenItIsFree) {
+    const File stopped(open((scratch / "cards").c_str(), O_RDWR | O_CLOEXEC));
+    const auto lock = [&](os::Lock kind) { ASSERT_EQ(os::lock_byte(stopped.fd(), 0, kind, os::Holder::open_file), 0); };
+    const auto goes_on = [&] {
+        lock(os::Lock::none);
+        now += 100 * ms;
+        EXPECT_TRUE(a.residents->any());
+        EXPECT_TRUE(a.residents->is_due(now));
+        look(a);
+    };
+    const auto& rows = a.book.book()->cards[0].rows;
+    const auto has_row = [](const cards::Row& row) { return row.member != 0; };
+    admit(a, 0);
+    admit(a, 1);
+    gets(a, 0, 600 * MiB);
+    gets(a, 1, 300 * MiB);
+    lock(os::Lock::exclusive);
+    a.place(0).holds = 100 * MiB;
+    look(a);
+    EXPECT_EQ(promised(), 900 * MiB);
+    goes_on();
+    EXPECT_EQ(promised(), 400 * MiB);
+
+    wish(a, 1, 950 * MiB);  // and a wait that is over
+    look(a);
+    EXPECT_TRUE(std::ranges::any_of(rows, [](const cards::Row& row) { return row.wanted != 0; }));
+    lock(os::Lock::exclusive);
+    now += policy.rules().wait;
+    look(a);
+    EXPECT_TRUE(refused(a, 1));
+    goes_on();
+    EXPECT_FALSE(std::ranges::any_of(rows, [](const cards::Row& row) { return row.wanted != 0; }));
+
+    lock(os::Lock::exclusive);
+    a.residents->forget(0);
+    a.residents->forget(1);
+    look(a);
+    EXPECT_EQ(std::ranges::count_if(rows, has_row), 2);
+    goes_on();
+    EXPECT_EQ(std::ranges::count_if(rows, has_row), 0) << "of clients that have ended";
+    EXPECT_FALSE(a.residents->any());
+}
+
 TEST_F(ResidentsTest, GiveWhatAPausedClientHadToOthersAndClaimItForItsReturn) {
     admit(a, 0);
     admit(b, 1);
