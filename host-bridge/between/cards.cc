@@ -191,6 +191,13 @@ Bytes Member::promised(const Uuid& uuid) const {
     return sum;
 }
 
+Bytes Member::reserve() const {
+    Bytes largest = 0;
+    for (const Book::Bridge& bridge : book_->bridges)
+        if (bridge.used) largest = std::max<Bytes>(largest, bridge.reserve);
+    return largest;
+}
+
 Time Member::waits_since(const Uuid& uuid) const {
     Time since = residency::never;
     for (const Card& card : book_->cards) {
@@ -342,9 +349,7 @@ residency::Decision Claim::decide(std::vector<Row*>& rows, const Measured& measu
     put(member_.book_->bridges[member_.number_].reserve, measured.reserve);
     residency::Card card{};
     card.size = measured.size;
-    for (const Book::Bridge& bridge : member_.book_->bridges)
-        if (bridge.used) card.reserve = std::max<Bytes>(card.reserve, bridge.reserve);
-    card.reserve = std::max(card.reserve, measured.reserve);
+    card.reserve = std::max(member_.reserve(), measured.reserve);
     card.strangers = measured.strangers;
     card.used = measured.used;
     card.speed = measured.speed;

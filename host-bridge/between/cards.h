@@ -140,6 +140,8 @@ class Member {
     Time waits_since(const Uuid& card) const;
     // What all clients of a card are promised together, as the book says. Takes no lock.
     Bytes promised(const Uuid& card) const;
+    // The largest reserve of all bridges, as the book says. Takes no lock.
+    Bytes reserve() const;
 
   private:
     friend class Claim;

@@ -110,12 +110,19 @@ class Policy::Round {
         const Client& c = clients_[i];
         const Time over = plus(c.waiting_since, rules_.wait);
         // What would not fit into an empty card is refused at once.
-        if ((now_ < over || c.patient) && plus(c.promised, c.wanted) <= minus(card_.size, card_.reserve)) {
+        const Bytes most = c.patient ? card_.size : minus(card_.size, card_.reserve);
+        if ((now_ < over || c.patient) && plus(c.promised, c.wanted) <= most) {
             if (!c.patient) look(over);
             return false;
         }
         decision_.refused.push_back(i);
         return true;
+    }
+
+    // What a client has to have back, and cannot have beside the reserve: that was smaller when it got its memory.
+    Bytes of_the_reserve(const Client& c) const {
+        const Bytes most = minus(minus(card_.size, card_.reserve), card_.strangers);
+        return c.patient ? std::min({minus(plus(c.promised, c.wanted), most), card_.reserve, c.wanted}) : 0;
     }
 
     void serve(std::size_t i) {
@@ -125,13 +132,13 @@ class Policy::Round {
              step += std::max<Time>(rules_.ageing, 1))
             if (step > now_) look(step);
         keep_its_own(i);
-        const Bytes owes = c.promised - kept_[i];
-        if (c.wanted <= free_ && !owes) {
-            free_ -= c.wanted;
+        const Bytes owes = c.promised - kept_[i], wanted = c.wanted - of_the_reserve(c);
+        if (wanted <= free_ && !owes) {
+            free_ -= wanted;
             decision_.granted.push_back(i);
             return;
         }
-        const Bytes need = minus(plus(c.wanted, owes), free_);
+        const Bytes need = minus(plus(wanted, owes), free_);
         if (need > coming_ && !collect(i, need - coming_)) {
             // Nothing behind an old waiter may take what it is waiting for, if that can ever come.
             closed_ = since(c.waiting_since, now_) >= rules_.ageing && may_come(i, need);

@@ -65,7 +65,7 @@ constexpr std::uint32_t most_rank = 2;
 
 struct Card {
     Bytes size = 0;
-    Bytes reserve = 0;    // never promised
+    Bytes reserve = 0;    // never promised, but to a patient client that had its memory before the reserve grew
     Bytes strangers = 0;  // memory that is promised to no client: native processes, contexts
     Bytes used = 0;       // all that is in use now, by the driver's account
     Bytes speed = 0;      // of moves between card and store, bytes a second as measured; 0: unknown

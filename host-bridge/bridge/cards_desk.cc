@@ -211,10 +211,10 @@ std::chrono::milliseconds CardsDesk::patience(std::chrono::milliseconds at_most)
     return std::min(at_most, until);
 }
 
-cards::Claim::Answer CardsDesk::claim(std::uint32_t slot, int card, std::uint64_t bytes, bool patient) {
+cards::Claim::Answer CardsDesk::claim(std::uint32_t slot, int card, std::uint64_t bytes) {
     if (!residents_) return cards::Claim::Answer::granted;
     const Time now = Os::now();
-    const auto answer = residents_->claim(slot, card, bytes, now, patient);
+    const auto answer = residents_->claim(slot, card, bytes, now);
     if (answer == cards::Claim::Answer::waits) ask_for_use(now);
     return answer;
 }

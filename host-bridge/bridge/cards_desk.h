@@ -96,7 +96,7 @@ class CardsDesk {
     void repeat_room(Client& client, const KeptRequest& answered);
 
     // For a client that was paused and is to return (pausing.h).
-    cards::Claim::Answer claim(std::uint32_t slot, int card, std::uint64_t bytes, bool patient);
+    cards::Claim::Answer claim(std::uint32_t slot, int card, std::uint64_t bytes);
 
     std::optional<std::uint32_t> idle_at_a_full_card(residency::Time now, residency::Time idle,
                                                      const std::function<bool(std::uint32_t slot)>& may) const {

@@ -95,9 +95,7 @@ Desks::Desks(Ground& ground, Loop& loop, Monitoring& monitoring, std::chrono::sy
       pauses({[&](auto now) { return monitoring.busy(now); }, [&] { monitoring.want(); },
               [&] { return monitoring.asks(); }},
              clients, shared, quotas, limits, ground.host, !ground.options.wrapper.empty(), ground.ledger.pauses(),
-             {[this](std::uint32_t slot, int device, std::uint64_t bytes, bool patient) {
-                  return cards.claim(slot, device, bytes, patient);
-              },
+             {[this](std::uint32_t slot, int device, std::uint64_t bytes) { return cards.claim(slot, device, bytes); },
               [this](std::uint32_t slot) { return cards.totals(slot).out; }}),
       idle_contexts(std::chrono::seconds(ground.options.context_idle), clients, cards, pauses),
       list({ground.options.name, ground.options.region, ground.options.no_vm, ground.region.shape(), since},

@@ -257,7 +257,7 @@ std::optional<Pausing::News> Pausing::bring_back(std::uint32_t slot, One& one, c
         const std::uint64_t out = cards_.out(slot);
         const auto needs = [&](std::uint64_t bytes) { return bytes - std::min(bytes, out); };
         for (const auto& [device, bytes] : one.memory) {
-            const auto answer = cards_.claim(slot, device, needs(bytes), one.parked);
+            const auto answer = cards_.claim(slot, device, needs(bytes));
             if (answer == cards::Claim::Answer::granted) continue;
             one.claimed = false;
             if (one.parked) return std::nullopt;

@@ -39,8 +39,9 @@ struct KeptPause {        // of a slot's client
 // before it returns.
 struct CardClaims {
     // Asks again for that much of a GPU. It stays claimed, or waited for, as long as returns(slot).
-    std::function<cards::Claim::Answer(std::uint32_t slot, int device, std::uint64_t bytes, bool patient)> claim =
-        [](auto...) { return cards::Claim::Answer::granted; };
+    std::function<cards::Claim::Answer(std::uint32_t slot, int device, std::uint64_t bytes)> claim = [](auto...) {
+        return cards::Claim::Answer::granted;
+    };
     // Of the client's memory: in the store of the bridge, and not moved when the client was.
     std::function<std::uint64_t(std::uint32_t slot)> out = [](std::uint32_t) { return std::uint64_t{0}; };
 };

@@ -220,7 +220,7 @@ cards::Measured Residents::measured(const One& one) const {
 }
 
 Residents::Bytes Residents::most(int card) const {
-    return minus(cards_[static_cast<std::size_t>(card)].size, reserve_);
+    return minus(cards_[static_cast<std::size_t>(card)].size, std::max(reserve_, book_.reserve()));
 }
 Residents::Bytes Residents::may_have(int card) const {
     return minus(most(card), strangers_[static_cast<std::size_t>(card)].bytes);
@@ -332,8 +332,9 @@ void Residents::answer(One& one, const Seen& seen, Time now, bool called, std::v
     } else if (one.claim->waits()) {
         one.claim->withdraw(measured(one), now);
     }
-    one.lacks = answer == Claim::Answer::waits ? more : 0;
-    if (answer == Claim::Answer::waits || (answer == Claim::Answer::refused && patient)) {
+    const bool waits = answer == Claim::Answer::waits || (answer == Claim::Answer::refused && patient);
+    one.lacks = waits ? more : 0;
+    if (waits) {
         if (fresh) ++one.counts.waits;
         if (fresh) news.push_back({News::waits, one.slot, more, 0});
         return;
@@ -359,17 +360,18 @@ void Residents::answer(One& one, const Seen& seen, Time now, bool called, std::v
     news.push_back({News::wake, one.slot, 0, 0});
 }
 
-Claim::Answer Residents::claim(std::uint32_t slot, int card, Bytes bytes, Time now, bool patient) {
+Claim::Answer Residents::claim(std::uint32_t slot, int card, Bytes bytes, Time now) {
     constexpr Time asks_every = 20 * residency::ms;
     const auto found = std::ranges::find_if(
         all_, [&](const auto& its) { return its.first.first == slot && its.second->card == card; });
     if (found == all_.end()) return Claim::Answer::granted;
     One& one = *found->second;
+    bytes = std::min(bytes, most(card));
     if (one.record.promised >= bytes) return Claim::Answer::granted;
     if (now < one.asked_last + asks_every) return Claim::Answer::waits;
     one.asked_last = now;
     if (!ready(one)) return Claim::Answer::waits;
-    const Claim::Answer answer = one.claim->ask(bytes - one.record.promised, measured(one), now, patient);
+    const Claim::Answer answer = one.claim->ask(bytes - one.record.promised, measured(one), now, true);
     if (answer != Claim::Answer::granted) return answer;
     one.record.promised = one.claim->promised();
     write_down(one);

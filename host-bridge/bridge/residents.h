@@ -69,9 +69,10 @@ class Residents {
     void forget(std::uint32_t slot);  // its worker has ended
     void change(std::uint32_t slot, const cards::Claim::Terms& terms);
 
-    // For a client that is to return: this much of a card, beside what is in the store. To be repeated until it is
-    // granted. What was claimed or is waited for is given up once Facts::returns says no.
-    cards::Claim::Answer claim(std::uint32_t slot, int card, Bytes bytes, Time now, bool patient);
+    // For a client that is to return: this much of a card, beside what is in the store; what is more than a card has to
+    // promise was a stranger's (its context, its pools). To be repeated until it is granted. What was claimed or is
+    // waited for is given up once Facts::returns says no.
+    cards::Claim::Answer claim(std::uint32_t slot, int card, Bytes bytes, Time now);
 
     struct News {
         enum What { wake, waits, refused, lacks_row } what;

@@ -52,6 +52,25 @@ TEST(Residency, NeverGrantsTheReserveNorWhatStrangersUse) {
     EXPECT_THAT(decided({waiting(69 * GiB + 1)}, card).granted, IsEmpty());
 }
 
+// It was promised before, by a smaller reserve.
+TEST(Residency, GivesTheReserveToAClientThatCannotReturnWithoutIt) {
+    const Card card{.size = 80 * GiB, .reserve = 4 * GiB, .strangers = 1 * GiB, .used = 1 * GiB};
+    const auto returning = [](Bytes promised, Bytes wanted) {
+        Client c = waiting(wanted);
+        c.promised = promised;
+        c.patient = true;
+        return c;
+    };
+    EXPECT_THAT(decided({returning(0, 78 * GiB)}, card).granted, ElementsAre(0u));
+    EXPECT_THAT(decided({returning(70 * GiB, 8 * GiB)}, card).granted, ElementsAre(0u));
+    EXPECT_THAT(decided({idle(20 * GiB), returning(0, 78 * GiB)}, card).orders, ElementsAre(Order{0, 0}));
+    EXPECT_THAT(decided({working(70 * GiB), returning(0, 6 * GiB)}, card).granted, IsEmpty()) << "others can give";
+    const Decision more = decided({returning(0, 80 * GiB)}, card);
+    EXPECT_THAT(more.granted, IsEmpty()) << "strangers have it";
+    EXPECT_THAT(more.refused, IsEmpty()) << "they may end";
+    EXPECT_THAT(decided({returning(0, 81 * GiB)}, card).refused, ElementsAre(0u));
+}
+
 TEST(Residency, GrantsNoMoreThanTheDriverHasThoughTheBookSaysSo) {
     const Card card{.size = 80 * GiB, .reserve = 1 * GiB, .strangers = 0, .used = 60 * GiB};
     EXPECT_THAT(decided({working(0), waiting(20 * GiB)}, card).granted, IsEmpty());

@@ -20,7 +20,7 @@ struct PausingTest : testing::Test {
     cards::Claim::Answer claims = cards::Claim::Answer::granted;
     std::uint64_t claimed = 0, out = 0;
     Pausing pausing{{},
-                    {[this](std::uint32_t, int, std::uint64_t bytes, bool) {
+                    {[this](std::uint32_t, int, std::uint64_t bytes) {
                          claimed = bytes;
                          return claims;
                      },

@@ -163,7 +163,7 @@ TEST_F(ResidentsTest, GiveWhatAPausedClientHadToOthersAndClaimItForItsReturn) {
     admit(a, 0);
     admit(b, 1);
     gets(a, 0, 600 * MiB);
-    const auto claim = [&] { return a.residents->claim(0, 0, 600 * MiB, now, false); };
+    const auto claim = [&] { return a.residents->claim(0, 0, 600 * MiB, now); };
     a.place(0).holds = 0;  // it is away; `on_card` stays
     look(a);
     EXPECT_EQ(promised(), 0u);
@@ -197,8 +197,7 @@ TEST_F(ResidentsTest, GiveUpWhatWasClaimedForAClientThatDoesNotReturn) {
     for (const bool is_free : {true, false}) {
         if (!is_free) gets(b, 1, 900 * MiB);
         a.returns[0] = true;
-        EXPECT_EQ(a.residents->claim(0, 0, 600 * MiB, now, false),
-                  is_free ? Claim::Answer::granted : Claim::Answer::waits);
+        EXPECT_EQ(a.residents->claim(0, 0, 600 * MiB, now), is_free ? Claim::Answer::granted : Claim::Answer::waits);
         look(a);
         now += second;
         a.returns[0] = false;
@@ -207,7 +206,41 @@ TEST_F(ResidentsTest, GiveUpWhatWasClaimedForAClientThatDoesNotReturn) {
         EXPECT_FALSE(
             std::ranges::any_of(a.book.book()->cards[0].rows, [](const cards::Row& row) { return row.wanted != 0; }));
     }
-    EXPECT_EQ(a.residents->claim(3, 0, size, now, false), Claim::Answer::granted) << "a client that shares no card";
+    EXPECT_EQ(a.residents->claim(3, 0, size, now), Claim::Answer::granted) << "a client that shares no card";
+}
+
+// What the driver moved for a client that was paused is more than that client was promised: its context, and its pools.
+TEST_F(ResidentsTest, ClaimNoMoreForAReturnThanAnEmptyCardHas) {
+    admit(a, 0);
+    a.returns[0] = true;
+    EXPECT_EQ(a.residents->claim(0, 0, size + 640 * MiB, now), Claim::Answer::granted);
+    EXPECT_EQ(a.place(0).promised, size - reserve);
+    EXPECT_EQ(a.residents->claim(0, 0, size + 640 * MiB, now), Claim::Answer::granted);
+}
+
+TEST_F(ResidentsTest, BringAClientBackThoughAReserveHasGrownMeanwhile) {
+    admit(a, 0);
+    fill(a, 0);
+    a.place(0).keep = 0;
+    obey(a, 0);
+    look(a);
+    Claim other(b.book, policy, gpu, 3, {});
+    ASSERT_EQ(other.ask(MiB, {.size = size, .reserve = 300 * MiB}, now), Claim::Answer::granted);
+    other.free(MiB, {.size = size, .reserve = 300 * MiB}, now);
+    look(a);
+    EXPECT_EQ(a.place(0).may_have, size - 300 * MiB) << "the largest one holds";
+    wish(a, 0, size - reserve, true);
+    look(a);
+    EXPECT_TRUE(granted(a, 0));
+}
+
+TEST_F(ResidentsTest, SayWhatAClientLacksThatTheCardNeverHas) {
+    admit(a, 0);
+    a.rooms[0] = a.place(0).out = size + 100 * MiB;
+    wish(a, 0, size + 100 * MiB, true);
+    look(a);
+    EXPECT_FALSE(refused(a, 0));
+    EXPECT_EQ(a.residents->totals(0).lacks, size + 100 * MiB);
 }
 
 TEST_F(ResidentsTest, NameTheLongestIdleClientWhereAnotherOneWaits) {
