@@ -41,7 +41,7 @@ bool Moves::asks_for_more() {
 
 void Moves::note_lack_of_the_driver(std::size_t card, std::uint64_t bytes) {
     // A driver takes whole pieces, and may lack more than one of them.
-    if (card < cards_.size()) drivers_lack_ = {card, bytes + Promise::unit, true};
+    if (card < cards_.size()) drivers_lack_ = {card, saturating_sum(bytes, Promise::unit), true};
 }
 
 Residence::Memory::Lack Moves::lacks() {

@@ -17,6 +17,9 @@ struct SheetWords {  // a model checker puts its own in this place
     template <class T> static void store(T& word, std::type_identity_t<T> value) { publish(word, value); }
 };
 
+// A guest may ask for any number of bytes.
+inline std::uint64_t saturating_sum(std::uint64_t a, std::uint64_t b) { return b > ~a ? ~std::uint64_t{0} : a + b; }
+
 template <class Words> class BasicPromise {
   public:
     // Requests are for multiples of this, so that small allocations seldom ask.
@@ -42,8 +45,8 @@ template <class Words> class BasicPromise {
     // ---- requests for more
     // For all that the client has, and `more` bytes; replaces an earlier one. False: the same request stands already.
     bool wish(std::uint64_t more) {
-        const std::uint64_t exact = on_card_ + out_ + more;
-        std::uint64_t needs = (exact + unit - 1) / unit * unit;
+        const std::uint64_t exact = saturating_sum(on_card_ + out_, more);
+        std::uint64_t needs = std::max(exact, saturating_sum(exact, unit - 1) / unit * unit);
         if (const std::uint64_t most = may_have(); most != 0) needs = std::max(exact, std::min(needs, most));
         if (needs == needs_) return false;
         if (needs_ != 0) withdraw();
@@ -55,7 +58,7 @@ template <class Words> class BasicPromise {
     // As far as the bridge has said what it could promise.
     bool may_be_granted(std::uint64_t more) const {
         const std::uint64_t most = may_have();
-        return most == 0 || on_card_ + out_ + more <= most;
+        return most == 0 || saturating_sum(on_card_ + out_, more) <= most;
     }
     bool wishes() const { return needs_ != 0; }
     enum class Answer : std::uint8_t { waits, granted, refused };

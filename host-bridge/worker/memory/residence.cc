@@ -154,7 +154,8 @@ bool Residence::end_short() {
             wished_ = lack.bytes;
         } else {  // the bridge did not know of all that is in use: others are to give more
             const std::uint64_t has = card.on_card() + card.out(), most = card.may_have();
-            wished_ = std::min(2 * wished_, most == 0 ? 2 * wished_ : most - std::min(most, has));
+            const std::uint64_t twice = saturating_sum(wished_, wished_);
+            wished_ = std::min(twice, most == 0 ? twice : most - std::min(most, has));
             next_return_ = now + until_there_is_room;
         }
         lack.bytes = std::max(lack.bytes, wished_);
@@ -178,8 +179,11 @@ Residence::Asked Residence::ask() {
     for (std::size_t i = 0; i < cards_.size(); ++i) {
         Promise& card = cards_[i];
         const std::uint64_t more = lack_.card == i ? lack_.bytes : 0;
-        if (card.wishes() && card.answer() == Promise::Answer::refused) asked.refused = true;
-        if (card.fits(card.out() + more)) continue;
+        const Promise::Answer answer = card.wishes() ? card.answer() : Promise::Answer::waits;
+        if (answer == Promise::Answer::refused) asked.refused = true;
+        if (card.fits(saturating_sum(card.out(), more))) continue;
+        // A bridge that grants less than it was asked for would be asked without end.
+        if (answer == Promise::Answer::granted) asked.refused = true;
         asked.lacks = true;
         asked.wished |= !asked.refused && card.wish(more);
     }

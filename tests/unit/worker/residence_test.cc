@@ -458,6 +458,40 @@ TEST_F(ResidenceTest, WhatTheDriverLacksIsAskedForForAWhile) {
 TEST_F(ResidenceTest, AClientThatWaitsGivesWhatItHas) {
     have(500 * mib);
     answers = false;
+    EXPECT_TRUE(works());
+}
+// A guest may ask for any number of bytes, of a pool as well: no sum with it is a small number.
+TEST_F(ResidenceTest, WhatNoCardHasIsRefusedOnce) {
+    have(100 * mib);
+    refuses = true;  // what it does not grant
+    for (const std::uint64_t bytes : {~std::uint64_t{0}, ~std::uint64_t{0} - 100 * mib, std::uint64_t{1} << 63}) {
+        const auto pool = [&] {
+            EXPECT_TRUE(residence.begin());
+            lack = {0, bytes, true};
+            return residence.end(CUDA_ERROR_OUT_OF_MEMORY);
+        };
+        const unsigned before = looks;
+        EXPECT_FALSE(residence.stops());
+        EXPECT_TRUE(pool()) << "it is done again";
+        EXPECT_FALSE(residence.stops());
+        EXPECT_FALSE(pool());
+        EXPECT_LE(looks, before + 2);
+        EXPECT_FALSE(residence.asks_for_more(0, bytes));
+        EXPECT_TRUE(works());
+    }
+}
+TEST_F(ResidenceTest, AGrantThatDoesNotFitIsARefusal) {
+    answers = false;
+    CUresult result{};
+    EXPECT_FALSE(allocates(300 * mib, result));
+    place.promised = 64 * mib;
+    place.granted = place.wish;
+    const unsigned before = looks;
+    EXPECT_FALSE(residence.stops());
+    EXPECT_EQ(before, looks) << "nor is it asked for again";
+    EXPECT_TRUE(residence.begin());
+    EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, allocate(300 * mib));
+    EXPECT_FALSE(residence.end(CUDA_ERROR_OUT_OF_MEMORY));
     CUresult result{};
     EXPECT_FALSE(allocates(500 * mib, result));
     place.keep = 0;
