@@ -14,9 +14,10 @@ namespace {
 using State = Residence::State;
 
 constexpr std::uint64_t ms = 1'000'000;
-// How long the worker waits for the GPU before it takes commands again: at first, and at most. In between it takes
-// commands for a quarter of that time: a client that always has work must come to an end of it at some time.
-constexpr std::uint64_t first_attempt = 100 * ms, longest_attempt = 6'400 * ms;
+// How long the worker waits for the GPU before it takes commands again, at first. In between it takes commands for a
+// quarter of that time, in which the client may post work for much longer than it had before. So each attempt is twice
+// as long as the one before: at some time it is longer than all work that a client can have posted.
+constexpr std::uint64_t first_attempt = 100 * ms;
 constexpr std::uint64_t in_a_capture = 20 * ms;  // between two attempts
 // An order that could not be carried out as a whole: memory is shared with another process, or the store is full.
 constexpr std::uint64_t until_more_may_leave = 1'000 * ms;
@@ -77,6 +78,8 @@ bool Residence::go_on() {
 
 // ---- orders
 
+std::uint64_t Residence::attempt_after(std::uint64_t before) { return before == 0 ? first_attempt : 2 * before; }
+
 void Residence::obey() {
     if (state_ == State::lost || state_ == State::away) return;
     bool some = false;
@@ -93,7 +96,7 @@ void Residence::obey() {
     const std::uint64_t now = Os::now();
     if (state_ != State::leaving && now < next_attempt_) return;
     if (state_ == State::resident) {
-        attempt_ = attempt_ == 0 ? first_attempt : std::min(2 * attempt_, longest_attempt);
+        attempt_ = attempt_after(attempt_);
         attempt_ends_ = now + attempt_;
         become(State::leaving);
     }

@@ -93,6 +93,8 @@ class Residence {
     void rest();
 
     State state() const { return state_; }
+    // Nanoseconds for which the worker waits for the GPU, behind an attempt of so many that was too short (0: none).
+    static std::uint64_t attempt_after(std::uint64_t before);
     // Why the client's memory does not come back, once the state is `lost`. The session has to end.
     CUresult loss() const { return loss_; }
     bool waits() const { return state_ == State::leaving || state_ == State::waiting; }

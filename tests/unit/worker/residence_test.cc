@@ -160,6 +160,12 @@ TEST_F(ResidenceTest, WhileWorkLastsCommandsAreTakenNowAndThen) {
     while (residence.state() != State::outside) residence.stops();
     EXPECT_EQ(0u, place.holds);
 }
+TEST_F(ResidenceTest, AnAttemptIsAtSomeTimeLongerThanAllWorkThatWasPosted) {
+    const std::uint64_t hour = 3600ull * 1'000'000'000;
+    std::uint64_t attempt = 0;
+    for (int i = 0; i < 20; ++i) attempt = Residence::attempt_after(attempt);
+    EXPECT_GT(attempt, hour);
+}
 TEST_F(ResidenceTest, ACaptureIsNeitherHeldUpNorTouchedAndTheOrderStands) {
     have(1000 * mib);
     in_capture = true;
@@ -454,12 +460,6 @@ TEST_F(ResidenceTest, WhatTheDriverLacksIsAskedForForAWhile) {
     EXPECT_FALSE(pool(CUDA_ERROR_OUT_OF_MEMORY));
     EXPECT_TRUE(works());
 }
-// It waits, and others wait for what it has: it gives that.
-TEST_F(ResidenceTest, AClientThatWaitsGivesWhatItHas) {
-    have(500 * mib);
-    answers = false;
-    EXPECT_TRUE(works());
-}
 // A guest may ask for any number of bytes, of a pool as well: no sum with it is a small number.
 TEST_F(ResidenceTest, WhatNoCardHasIsRefusedOnce) {
     have(100 * mib);
@@ -492,6 +492,12 @@ TEST_F(ResidenceTest, AGrantThatDoesNotFitIsARefusal) {
     EXPECT_TRUE(residence.begin());
     EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, allocate(300 * mib));
     EXPECT_FALSE(residence.end(CUDA_ERROR_OUT_OF_MEMORY));
+    EXPECT_TRUE(works());
+}
+// It waits, and others wait for what it has: it gives that.
+TEST_F(ResidenceTest, AClientThatWaitsGivesWhatItHas) {
+    have(500 * mib);
+    answers = false;
     CUresult result{};
     EXPECT_FALSE(allocates(500 * mib, result));
     place.keep = 0;
