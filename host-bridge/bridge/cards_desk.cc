@@ -231,16 +231,36 @@ void CardsDesk::ask_room(Client& client, std::uint64_t bytes) {
     if (!residents_) return refuse(CUDA_ERROR_NOT_SUPPORTED);
     if (bytes == 0 || bytes % Rooms::granule != 0) return refuse(CUDA_ERROR_INVALID_VALUE);
     const Rooms::Limits limits{limits_.of(client, Limit::store_memory), limits_.of_guest(Limit::store_memory)};
-    if (!rooms_.ask(slot, bytes, limits)) {
-        if (!std::exchange(client.told_store_is_full, true))
-            log::warn(
-                "cards: channel {}: the store has no room for its memory ({} of {} in use; limits {}, {}): it "
-                "stays on the card",
-                slot, text(rooms_.held()), text(rooms_.store()), text(limits.client), text(limits.guest));
-        press_store();
-        return refuse(CUDA_ERROR_OUT_OF_MEMORY);
+    const Rooms::Asked asked = rooms_.ask(slot, bytes, limits);
+    switch (asked) {
+        case Rooms::Asked::begun: client.told_store_is_full = false; return answer_room(client);
+        case Rooms::Asked::busy: break;  // its worker asks again
+        case Rooms::Asked::full:
+        case Rooms::Asked::has_most_files:
+            tell_no_room(client, asked == Rooms::Asked::has_most_files, limits);
+            press_store();
     }
-    answer_room(client);
+    refuse(CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+// A worker that was taken over may ask and give back without end: a line a minute is enough.
+void CardsDesk::tell_no_room(Client& client, bool has_most_files, const Rooms::Limits& limits) const {
+    constexpr Time tells_every = 60 * second;
+    const Time now = Os::now();
+    if (client.told_store_is_full || (client.told_store_at != 0 && now < client.told_store_at + tells_every)) return;
+    client.told_store_is_full = true;
+    client.told_store_at = now;
+    const std::uint32_t slot = client.slot();
+    if (has_most_files)
+        log::warn(
+            "cards: channel {}: it has {} files in the store, {} together, and no client has more: the rest of "
+            "its memory stays on the card",
+            slot, Rooms::most_of_a_client, text(rooms_.held(slot)));
+    else
+        log::warn(
+            "cards: channel {}: the store has no room for its memory ({} of {} in use; limits {}, {}): it stays on "
+            "the card",
+            slot, text(rooms_.held()), text(rooms_.store()), text(limits.client), text(limits.guest));
 }
 
 // The others give back what they do not use; the client asks again.

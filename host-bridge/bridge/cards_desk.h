@@ -115,6 +115,7 @@ class CardsDesk {
     cards::Claim::Terms terms_of(const Client& client) const;
     std::optional<Residents::Facts::Use> in_use(int card) const;
     void press_store();
+    void tell_no_room(Client& client, bool has_most_files, const Rooms::Limits& limits) const;
     void answer_room(Client& client);
     void follow(residency::Time now);
     void ask_for_use(residency::Time now);

@@ -93,7 +93,8 @@ class Client {
     bool goes_on = false;             // an earlier bridge has served it
     bool told = false;                // its worker has been sent its Assignment
     bool told_too_much = false;       // the log has said that it shows too much
-    bool told_store_is_full = false;  // and that what it has does not fit into the store
+    bool told_store_is_full = false;  // and that what it has does not fit into the store, since it last got room there
+    std::uint64_t told_store_at = 0;  // when it said so; 0: never
     bool told_no_mapping = false;     // and that its worker asked for a mapping that it may not have
 
   private:

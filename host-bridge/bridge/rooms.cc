@@ -152,17 +152,24 @@ std::uint32_t Rooms::next(std::uint32_t slot) const {
     return free == std::end(all) ? 0 : static_cast<std::uint32_t>(free - all) + 1;
 }
 
-bool Rooms::ask(std::uint32_t slot, std::uint64_t bytes, const Limits& limits) {
+std::uint64_t Rooms::most_of(std::uint32_t number) const {
+    constexpr std::uint32_t half = most_of_a_client / 2;
+    return number <= half ? most_bytes : std::max(most_bytes, (store_ / half + granule - 1) / granule * granule);
+}
+
+Rooms::Asked Rooms::ask(std::uint32_t slot, std::uint64_t bytes, const Limits& limits) {
     const auto left = [](std::uint64_t limit, std::uint64_t has) { return limit - std::min(limit, has); };
     std::uint64_t room = left(store_, held());
     if (limits.client) room = std::min(room, left(limits.client, held_[slot]));
     if (limits.guest) room = std::min(room, left(limits.guest, held()));
     const std::uint32_t number = next(slot);
-    const std::uint64_t its = std::min({bytes, room, most_bytes}) / granule * granule;
-    if (number == 0 || its == 0 || jobs_[slot].state != Job::none) return false;
+    const std::uint64_t its = std::min({bytes, room, most_of(number)}) / granule * granule;
+    if (jobs_[slot].state != Job::none) return Asked::busy;
+    if (its == 0) return Asked::full;
+    if (number == 0) return Asked::has_most_files;
     of_[slot].granules[number - 1] = static_cast<std::uint32_t>(its / granule);
     held_[slot] += its;
-    return ask_again(slot, number);
+    return ask_again(slot, number) ? Asked::begun : Asked::busy;
 }
 
 bool Rooms::ask_again(std::uint32_t slot, std::uint32_t number) {

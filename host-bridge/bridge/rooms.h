@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // rooms.h: host memory for what leaves shared cards: the store (--store). A worker gets it as files in memory, each for
 // this worker alone, with pages behind all of it. Pages take long (0.75 s for a GiB), so a thread makes the files, and
-// keeps some ready (--store-ready). No file has more than most_bytes: a worker gets the first part of what it asks for
-// early, and asks again.
+// keeps some ready (--store-ready). The first files of a client have no more than most_bytes: its worker gets a part of
+// what it asks for early, and asks again. Later ones may be larger, so that all of them can be the whole store.
 //
 // The worker cannot change a file's length. A file that comes back is emptied here: a worker that was taken over may
 // keep it mapped, and must not keep pages that are no longer counted. (Pages that it touches after that are its own.)
@@ -52,10 +52,18 @@ class Rooms {
     Failure start();
     int fd() const { return done_.fd(); }  // readable when the thread has made something
 
+    // The most that a client's file of that number has.
+    std::uint64_t most_of(std::uint32_t number) const;
     // The number of the next file of that client.
     std::uint32_t next(std::uint32_t slot) const;
-    // Begins to make a file of at most `bytes`, and counts it. False: there is no room.
-    bool ask(std::uint32_t slot, std::uint64_t bytes, const Limits& limits);
+    enum class Asked : std::uint8_t {
+        begun,
+        full,            // the store, or a limit
+        has_most_files,  // that a client may have
+        busy,            // a file for this slot is being made, or one for the client before it
+    };
+    // Begins to make a file of at most `bytes`, and counts it.
+    Asked ask(std::uint32_t slot, std::uint64_t bytes, const Limits& limits);
     // The same file again, for a worker that may not have got it from an earlier bridge. False: it has no such file.
     bool ask_again(std::uint32_t slot, std::uint32_t number);
     bool makes(std::uint32_t slot) const { return jobs_[slot].state != Job::none; }

@@ -128,9 +128,7 @@ bool Moves::grow_store(std::uint64_t bytes) {
 }
 
 bool Moves::add_to_store(std::uint64_t bytes) {
-    // Registering takes 57 ms a GiB; meanwhile the copies into earlier room go on.
-    constexpr std::uint64_t most = std::uint64_t{1} << 30;
-    std::uint64_t number = 0, got = std::min((bytes + most_of_a_piece - 1) / most_of_a_piece * most_of_a_piece, most);
+    std::uint64_t number = 0, got = Store::next_part(bytes, store_.held() + store_.free());
     File file;
     const std::uint64_t asked = got;
     CUresult r = granter_.store_room(number, got, file);

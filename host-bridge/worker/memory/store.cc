@@ -57,6 +57,13 @@ std::optional<Store::Part> Store::take_empty_room() {
     return part;
 }
 
+std::uint64_t Store::next_part(std::uint64_t lacking, std::uint64_t has) {
+    // Registering takes 57 ms a GiB; meanwhile the copies into earlier room go on.
+    constexpr std::uint64_t most = std::uint64_t{1} << 30;
+    const std::uint64_t pieces = (std::max(lacking, has / 16) + most_of_a_piece - 1) / most_of_a_piece;
+    return std::min(pieces * most_of_a_piece, most);
+}
+
 std::uint64_t Store::free() const {
     std::uint64_t sum = 0;
     for (const Room& room : rooms_) sum += room.free;

@@ -18,6 +18,7 @@
 namespace barcuda {
 namespace {
 
+using Asked = Rooms::Asked;
 constexpr std::uint64_t granule = Rooms::granule, big = Rooms::most_bytes;
 
 // Pages that a file has, in bytes.
@@ -39,7 +40,7 @@ struct RoomsTest : testing::Test {
         while (rooms->work()) {}
     }
     std::optional<Rooms::Room> get(std::uint32_t slot, std::uint64_t bytes, const Rooms::Limits& limits = {}) {
-        if (!rooms->ask(slot, bytes, limits)) return {};
+        if (rooms->ask(slot, bytes, limits) != Asked::begun) return {};
         work();
         return rooms->take(slot);
     }
@@ -60,13 +61,40 @@ TEST_F(RoomsTest, GiveAFileWithPagesAndAFixedLength) {
 
 TEST_F(RoomsTest, GiveNothingBeforeItIsMade) {
     begin(4 * granule);
-    ASSERT_TRUE(rooms->ask(1, granule, {}));
+    ASSERT_EQ(rooms->ask(1, granule, {}), Asked::begun);
     EXPECT_FALSE(rooms->take(1));
     EXPECT_TRUE(rooms->makes(1));
-    EXPECT_FALSE(rooms->ask(1, granule, {})) << "a worker has one request at a time";
+    EXPECT_EQ(rooms->ask(1, granule, {}), Asked::busy) << "a worker has one request at a time";
     work();
     EXPECT_TRUE(rooms->take(1));
     EXPECT_FALSE(rooms->makes(1));
+}
+
+TEST_F(RoomsTest, TheFilesOfAClientCanBeTheWholeStore) {
+    constexpr std::uint64_t store = 1024ull << 30;
+    constexpr std::uint32_t half = Rooms::most_of_a_client / 2;
+    begin(store);
+    std::uint64_t all = 0;
+    for (std::uint32_t number = 1; number <= Rooms::most_of_a_client; ++number) all += rooms->most_of(number);
+    EXPECT_GE(all, store);
+    for (std::uint32_t i = 0; i < half; ++i) books[1].granules[i] = 1;
+    begin(store, 0, true);
+    EXPECT_EQ(rooms->ask(1, store, {}), Asked::begun);
+    EXPECT_EQ(rooms->held(1), half * granule + store / half);
+    EXPECT_EQ(rooms->ask(1, granule, {}), Asked::busy);
+    for (auto& its : books[2].granules) its = 1;
+    begin(store, 0, true);
+    EXPECT_EQ(rooms->ask(2, granule, {}), Asked::has_most_files);
+    EXPECT_EQ(rooms->ask(2, granule, {.client = granule}), Asked::full);
+}
+
+TEST_F(RoomsTest, ANewClientOfASlotWaitsForTheFileOfTheOneBefore) {
+    begin(4 * granule);
+    EXPECT_EQ(rooms->ask(1, granule, {}), Asked::begun);
+    rooms->forget(1);
+    EXPECT_EQ(rooms->ask(1, granule, {}), Asked::busy) << "the store is not full";
+    work();
+    EXPECT_EQ(get(1, granule)->bytes, granule);
 }
 
 TEST_F(RoomsTest, GiveNoMoreThanThereIsAndIsAllowed) {
@@ -83,7 +111,7 @@ TEST_F(RoomsTest, GiveNoMoreThanThereIsAndIsAllowed) {
 
 TEST_F(RoomsTest, GiveManyFilesForMuchMemory) {
     begin(4 * big);
-    EXPECT_TRUE(rooms->ask(0, 3 * big, {}));
+    EXPECT_EQ(rooms->ask(0, 3 * big, {}), Asked::begun);
     EXPECT_EQ(rooms->held(0), big);
 }
 
@@ -107,8 +135,8 @@ TEST_F(RoomsTest, EmptyOneFileForEachThatTheyMakeAndServeClientsByTurns) {
     const auto first = get(0, granule);
     const int workers = dup(first->file);
     ASSERT_TRUE(rooms->give_back(0, first->number));
-    ASSERT_TRUE(rooms->ask(0, granule, {}));
-    ASSERT_TRUE(rooms->ask(1, granule, {}));
+    ASSERT_EQ(rooms->ask(0, granule, {}), Asked::begun);
+    ASSERT_EQ(rooms->ask(1, granule, {}), Asked::begun);
     rooms->work();  // slot 0 was served last
     EXPECT_EQ(pages(workers), 0u);
     EXPECT_FALSE(rooms->take(0));
@@ -121,14 +149,14 @@ TEST_F(RoomsTest, TakeBackAllOfAClientThatLeft) {
     const auto one = get(1, granule);
     const int workers = dup(one->file);
     ASSERT_TRUE(get(1, granule));
-    ASSERT_TRUE(rooms->ask(1, granule, {}));  // and one that is not made yet
+    ASSERT_EQ(rooms->ask(1, granule, {}), Asked::begun);  // and one that is not made yet
     rooms->forget(1);
     work();
     EXPECT_EQ(rooms->held(), 0u);
     EXPECT_EQ(pages(workers), 0u);
     close(workers);
     EXPECT_FALSE(rooms->take(1));
-    ASSERT_TRUE(rooms->ask(1, granule, {}));
+    ASSERT_EQ(rooms->ask(1, granule, {}), Asked::begun);
     work();
     rooms->forget(1);  // and one that was made and not taken
     EXPECT_FALSE(rooms->take(1));
@@ -139,13 +167,13 @@ TEST_F(RoomsTest, KeepSomeReadyWithinTheStore) {
     begin(2 * big, 2 * big);
     work();
     EXPECT_EQ(rooms->ready(), 2 * big);
-    ASSERT_TRUE(rooms->ask(0, big, {}));
+    ASSERT_EQ(rooms->ask(0, big, {}), Asked::begun);
     const auto room = rooms->take(0);
     ASSERT_TRUE(room) << "at once";
     EXPECT_EQ(pages(room->file), big);
     work();
     EXPECT_EQ(rooms->ready(), big) << "the rest of the store";
-    ASSERT_TRUE(rooms->ask(1, granule, {}));
+    ASSERT_EQ(rooms->ask(1, granule, {}), Asked::begun);
     EXPECT_EQ(rooms->ready(), 0u) << "what clients have comes first";
     work();
     ASSERT_TRUE(rooms->take(1));
@@ -171,7 +199,7 @@ TEST_F(RoomsTest, CountBehindAnotherBridgeWhatItGave) {
 TEST_F(RoomsTest, GiveAgainWhatAnEarlierBridgeMayNotHaveGiven) {
     begin(4 * granule);
     const std::uint32_t next = rooms->next(1);
-    ASSERT_TRUE(rooms->ask(1, 2 * granule, {}));
+    ASSERT_EQ(rooms->ask(1, 2 * granule, {}), Asked::begun);
     begin(4 * granule, 0, true);  // killed before it answered
     rooms->drop(1, next);
     EXPECT_EQ(rooms->held(), 0u);
@@ -191,7 +219,7 @@ TEST_F(RoomsTest, GiveAgainWhatAnEarlierBridgeMayNotHaveGiven) {
 TEST_F(RoomsTest, AreMadeByTheThread) {
     begin(2 * granule);
     ASSERT_EQ(rooms->start().text(), "");
-    ASSERT_TRUE(rooms->ask(1, granule, {}));
+    ASSERT_EQ(rooms->ask(1, granule, {}), Asked::begun);
     pollfd made{rooms->fd(), POLLIN, 0};
     ASSERT_EQ(poll(&made, 1, 60'000), 1);
     const auto room = rooms->take(1);
@@ -203,7 +231,7 @@ TEST_F(RoomsTest, AreNoneWithoutAStore) {
     begin(0);
     EXPECT_EQ(rooms->start().text(), "");
     EXPECT_EQ(rooms->fd(), -1);
-    EXPECT_FALSE(rooms->ask(0, granule, {}));
+    EXPECT_EQ(rooms->ask(0, granule, {}), Asked::full);
     rooms->forget(0);
 }
 

@@ -269,5 +269,16 @@ TEST_F(StoreTest, ARandomProgramFindsWhatItHasWritten) {
     EXPECT_TRUE(pieces.pieces.empty() && pieces.mappings.empty());
 }
 
+// The bridge gives no client more files than that, nor more than so much in one of the first half (bridge/rooms.h).
+TEST(StoresParts, SmallOrdersUseUpNoClientsFiles) {
+    constexpr std::uint64_t most_bytes = 256 * mib;
+    std::uint64_t has = 0, files = 0;
+    for (; has < 65536 * mib; ++files) has += std::min(Store::next_part(64 * mib, has), most_bytes);
+    EXPECT_LT(files, 300u);
+    EXPECT_EQ(Store::next_part(1, 0), 64 * mib) << "a small client takes little of the store";
+    EXPECT_EQ(Store::next_part(500 * mib, 0), 512 * mib);
+    EXPECT_EQ(Store::next_part(5000 * mib, 0), 1024 * mib);
+}
+
 }  // namespace
 }  // namespace barcuda
