@@ -35,7 +35,8 @@ class Replay {
             if (Failure failure = send_code(*birth.code)) return in(birth, failure.text());
         if (birth.op == Op::load_module || birth.op == Op::load_library) unload_all_but(birth.unloaded);
         Writer reply(room_);
-        const Verdict verdict = execute(birth, reply);
+        Verdict verdict;
+        if (Failure failure = execute(birth, reply, verdict)) return in(birth, failure.text());
         if (verdict.lie) return in(birth, "it is malformed");
         if (!verdict.ok()) return in(birth, "the driver says " + session_.driver().error_name(verdict.result));
         if (Failure failure = compare(birth, std::span(room_).first(reply.used()))) return failure;
@@ -115,18 +116,17 @@ class Replay {
         return fmt::format("{}{}, cannot be repeated: {}", name_of(birth.op), made, what);
     }
     // A client that shares cards may have to wait for its memory, as any command does (serve.cc).
-    Verdict execute(const Birth& birth, Writer& reply) {
+    Failure execute(const Birth& birth, Writer& reply, Verdict& verdict) {
         const bool allocates = birth.op == Op::cuMemAlloc_v2 || birth.op == Op::cuMemAllocPitch_v2;
         const Writer empty = reply;
         for (;;) {
-            wait_for_memory();
+            if (Failure failure = wait_for_memory(session_.driver())) return failure;
             births_.expect(birth.names);
             if (allocates && !birth.made.empty()) place_next(birth.made.front().thing.name);
             reply = empty;
-            const Verdict verdict =
-                perform(session_, {static_cast<std::uint32_t>(birth.op), birth.context}, birth.body, true, reply);
+            verdict = perform(session_, {static_cast<std::uint32_t>(birth.op), birth.context}, birth.body, true, reply);
             place_next(0);
-            if (verdict.lie || !residence() || !residence()->end(verdict.result)) return verdict;
+            if (verdict.lie || !residence() || !residence()->end(verdict.result)) return {};
         }
     }
     Failure send_code(const CodeStore::Image& image) {
@@ -176,9 +176,15 @@ Carried carry(Session& session) {
     return all;
 }
 
-void wait_for_memory() {
+Failure wait_for_memory(const Driver& driver) {
     Residence* const cards = residence();
-    while (cards && (cards->stops() || !cards->begin())) Os::nap(200'000);
+    while (cards && (cards->stops() || !cards->begin())) {
+        if (cards->state() == Residence::State::lost)
+            return "the GPU does not take back the memory that it gave to others meanwhile: " +
+                   driver.error_name(cards->loss());
+        Os::nap(200'000);
+    }
+    return {};
 }
 
 Failure replay(Session& session, const Carried& carried) {

@@ -32,8 +32,8 @@ struct Carried {
 // Right behind Session::quiet(), which was true. Needs a client that can be carried (carriable.h).
 Carried carry(Session& session);
 
-// Until all memory of a client that shares cards is on them.
-void wait_for_memory();
+// Until all memory of a client that shares cards is on them. A failure: the GPU does not take it back.
+Failure wait_for_memory(const Driver& driver);
 // In a session that has done nothing yet and records (Session::record_births), with the client's extents in place.
 Failure replay(Session& session, const Carried& carried);
 

@@ -83,7 +83,7 @@ class Wake {
         if (Failure failure = conveyor.open(std::exchange(part(Which::memory), {}), part(Which::room))) return failure;
         part(Which::room) = File();
         const CopyRoom room(session_.driver(), conveyor.room());
-        wait_for_memory();
+        if (Failure failure = wait_for_memory(session_.driver())) return failure;
         ClientCopies copies(session_);
         InFrames from(conveyor, {[&] { return copies.end_batch(); }, [&] { return copies.finish(); }});
         const std::vector<Contents> memory = contents_of_memory(session_);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "host-bridge/worker/replay.h"
 #include "tests/unit/support/memory_layer.h"
 
 #define OK(call) ASSERT_EQ(CUDA_SUCCESS, call)
@@ -152,6 +153,7 @@ TEST_F(MemoryLayerOfACard, AGpuThatTakesNothingBackIsNoFullCard) {
         OK(table.cuMemFree_v2(p));
     }
     EXPECT_EQ(CUDA_ERROR_ILLEGAL_ADDRESS, residence()->loss());
+    EXPECT_NE(std::string::npos, wait_for_memory(table).text().find("does not take back the memory")) << "nor waits";
     place.store_pressed = 1;
     table = below();
     allocate_in_blocks(table, *this, *this, {&place, 1});  // the store's room has ended with that process
