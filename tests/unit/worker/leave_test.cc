@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <thread>
@@ -101,6 +102,23 @@ TEST_F(LeaveTest, WhatStandsInTheWayIsToldWithItsCureUntilItIsGone) {
     write();
     EXPECT_TRUE(able()) << what();
     EXPECT_EQ(std::string(station.place.cure), "");
+}
+TEST_F(LeaveTest, ACommandThatWaitsForMemoryIsNamedByTheCheck) {
+    virtqueue::Driver<> queue{virtqueue::in_channel(station.memory.get())};
+    const RequestHead head{static_cast<std::uint32_t>(Op::cuCtxSynchronize), 0};
+    std::memcpy(station.channel.commands(), &head, sizeof head);
+    const virtqueue::Buffer chain[] = {{station.channel.offset + BARCUDA_COMMANDS_OFFSET, sizeof head, false}};
+    queue.post(chain);
+    const auto command = station.reader.next();
+    ASSERT_TRUE(command);
+    station.hand(Which::none);
+    station.order(Wanted::check);
+    EXPECT_FALSE(able());
+    EXPECT_THAT(what(), HasSubstr("waits for memory"));
+    station.reader.answer(*command, CUDA_SUCCESS, 0);
+    station.hand(Which::none);
+    station.order(Wanted::check);
+    EXPECT_TRUE(able()) << what();
 }
 TEST_F(LeaveTest, WithoutItsDescriptorsNothingIsWritten) {
     station.hand(Which::births, files[0].fd());
