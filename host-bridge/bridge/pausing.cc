@@ -137,6 +137,12 @@ Failure Pausing::pause(std::uint32_t slot, Orders& orders, std::uint32_t channel
     const auto refuse = [&](Failure why) { return one.refusal = std::move(why); };
     if (one.pending || one.wants_back) return "its state is changing already: try again when that is done";
     const Paused wanted = terms.keep_memory ? Paused::held : Paused::away;
+    if (terms.keep_memory && one.parked && one.state == Paused::away) {  // what is not on the GPU cannot be kept there
+        want_back(slot, one, now);
+        one.then_held = terms.within;
+        one.back_until = now + std::max<std::chrono::milliseconds>(terms.within, others_give_within);
+        return {};
+    }
     if (one.state == wanted || one.state == Paused::away) {
         one.refusal = {};
         if (std::exchange(one.parked, false)) write_down(slot, one);
@@ -170,6 +176,7 @@ Failure Pausing::resume(std::uint32_t slot, Clock::time_point now) {
     const auto found = all_.find(slot);
     if (found == all_.end()) return {};
     One& one = found->second;
+    one.then_held.reset();
     if (one.pending) return "its state is changing already: try again when that is done";
     if (one.state == Paused::running || one.parked) {
         one.refusal = {};  // that of an earlier pause
@@ -218,6 +225,7 @@ std::optional<Pausing::News> Pausing::answered(std::uint32_t slot, One& one, Clo
         if (one.state == Paused::running) {
             one.parked = false;
             one.memory.clear();
+            if (const auto within = std::exchange(one.then_held, {})) give(slot, one, Paused::held, *within, now);
             return News{News::resumed, slot, ""};
         }
         if (one.since == Clock::time_point{}) one.since = now;
@@ -254,6 +262,12 @@ std::optional<Pausing::News> Pausing::bring_back(std::uint32_t slot, One& one, c
             one.refusal = std::move(why);
             return News{News::refused, slot, one.refusal.text()};
         };
+        if (one.then_held && now >= one.back_until) {
+            one.then_held.reset();
+            return refuse(
+                "it is parked, and does not come back while other programs have the memory of its GPU: it "
+                "stays parked");
+        }
         const std::uint64_t out = cards_.out(slot);
         const auto needs = [&](std::uint64_t bytes) { return bytes - std::min(bytes, out); };
         for (const auto& [device, bytes] : one.memory) {

@@ -111,6 +111,9 @@ class Pausing {
         Clock::time_point wanted_since{}, asked{};  // its return; the room must be measured after the second
         bool claimed = false;
         bool parked = false;  // until the client has a command; a pause or a resume by an operator ends that
+        // It was parked, and is to be held within that time once it is back; if it is not by then, it stays parked.
+        std::optional<std::chrono::milliseconds> then_held{};
+        Clock::time_point back_until{};
         std::vector<std::pair<int, std::uint64_t>> memory{};
         Failure refusal{};
         // Why the driver will not let it go away: the next pause says so, and holds up no work for it.

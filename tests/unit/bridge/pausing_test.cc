@@ -439,6 +439,33 @@ TEST_F(PausingTest, AClientStaysPausedWhereOthersDoNotGive) {
 
 // ---- parked by the bridge itself
 
+TEST_F(PausingTest, AParkedClientThatIsToBeHeldComesBackForThat) {
+    ASSERT_EQ("", pause(0, facts(), {.parks = true}));
+    obeys(0);
+    claims = cards::Claim::Answer::waits;
+    ASSERT_EQ("", pause(0, facts(), {.keep_memory = true, .within = 10s}));
+    look();
+    EXPECT_TRUE(pausing.is_busy(0));
+    now += 10s;
+    look();
+    ASSERT_EQ(1u, news.size());
+    EXPECT_EQ(Pausing::News::refused, news[0].what);
+    EXPECT_NE(std::string::npos, news[0].text.find("it is parked"));
+    EXPECT_TRUE(pausing.is_parked(0)) << "all is as it was";
+    EXPECT_FALSE(pausing.is_busy(0));
+    claims = cards::Claim::Answer::granted;
+    ASSERT_EQ("", pause(0, facts(), {.keep_memory = true, .within = 10s}));
+    measured = now;
+    look();
+    ASSERT_TRUE(ordered(0));
+    EXPECT_EQ(Paused::running, wanted(0));
+    obeys(0);
+    EXPECT_EQ(Paused::held, wanted(0));
+    EXPECT_TRUE(ordered(0));
+    obeys(0);
+    EXPECT_EQ(Paused::held, pausing.state(0));
+    EXPECT_FALSE(pausing.is_parked(0));
+}
 TEST_F(PausingTest, AParkedClientReturnsWhenItIsUsedAndWaitsForRoomAsLongAsItTakes) {
     ASSERT_EQ("", pause(0, facts(), {.parks = true}));
     EXPECT_TRUE(pausing.is_parked(0));
