@@ -69,9 +69,9 @@ class Card:
         self.regions, self.book, self.sides = regions, Book(folder / "cards"), []
         self.variables = {"BARCUDA_SOFT_MEMORY": "512M", "BARCUDA_SOFT_CARD": folder / "card"}  # of all processes that use it
 
-    def side(self, *options, store="2G"):
+    def side(self, *options, store="2G", reserve="16M"):
         region = self.regions()
-        region.serve("--warm", "0", "--device-memory", "blocks", "--cards", self.book.path, "--store", store, "--card-reserve", "16M",
+        region.serve("--warm", "0", "--device-memory", "blocks", "--cards", self.book.path, "--store", store, "--card-reserve", reserve,
                      "--name", f"side{len(self.sides)}", *options, env=self.variables)
         self.sides.append(region)
         return region
@@ -215,6 +215,17 @@ def test_what_remains_of_an_idle_client_leaves_a_full_card_and_returns_when_it_i
     parked.send()
     assert parked.wait() == 0 and "right" in parked.out, f"{parked}{idle.log}{other.log}"
     assert working.wait() == 0 and "right" in working.out, f"{working}{other.log}"
+    nobody_has_anything(card)
+
+
+def test_a_parked_client_that_has_more_than_may_be_promised_returns_to_an_empty_card(card):
+    idle, other = card.side("--context-idle", "1s", reserve="64M"), card.side("--wait", "30")
+    parked = idle.background("parked", BUILD / "e2e/pooled", 480, "hold", stdin=subprocess.PIPE)
+    parked.wait_for("working")
+    assert crowd(other, "working", 400, 20, rest=50).wait() == 0
+    assert shared(idle)["clients"][0]["state"] == "parked", idle.log
+    parked.send()
+    assert parked.wait() == 0 and "right" in parked.out, f"{parked}{idle.log}{other.log}"
     nobody_has_anything(card)
 
 
