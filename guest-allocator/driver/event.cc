@@ -34,13 +34,14 @@ enum class Looked : std::uint8_t {
 };
 
 struct EventRecord {
-    std::atomic<Fence*> fence;   // null: the region was full, the worker is asked instead
-    std::atomic<bool> in_graph;  // last recorded by a graph, or by a context: the driver must be asked
-    std::atomic<bool> captured;  // and that record is part of a capture
-    std::atomic<bool> shared;    // other processes record it: the driver must be asked
-    std::atomic<bool> asleep;    // waiting threads sleep (CU_EVENT_BLOCKING_SYNC)
-    std::atomic<bool> awaited;   // work has been told to wait for it, and may be done before the fence is written
-    std::atomic<bool> polled;    // a thread has waited for its fence: the next one lies apart
+    std::atomic<Fence*> fence;    // null: the region was full, the worker is asked instead
+    std::atomic<bool> in_graph;   // last recorded by a capture, or by a context: the driver must be asked
+    std::atomic<bool> captured;   // and that record is part of a capture
+    std::atomic<bool> in_graphs;  // graphs may record it at any launch: so from the first one on
+    std::atomic<bool> shared;     // other processes record it: the driver must be asked
+    std::atomic<bool> asleep;     // waiting threads sleep (CU_EVENT_BLOCKING_SYNC)
+    std::atomic<bool> awaited;    // work has been told to wait for it, and may be done before the fence is written
+    std::atomic<bool> polled;     // a thread has waited for its fence: the next one lies apart
     std::atomic<std::uint32_t> looked;  // Looked; above its 8 bits, how many records have had no fence
     std::atomic<std::uint64_t> context;
     std::atomic<std::uint32_t> ends;  // of the context, when the event was made: it goes with it
@@ -55,7 +56,8 @@ struct EventRecord {
         captured.store(in_capture, std::memory_order_relaxed);
     }
     bool others_record() const {
-        return in_graph.load(std::memory_order_relaxed) || shared.load(std::memory_order_relaxed);
+        return in_graph.load(std::memory_order_relaxed) || in_graphs.load(std::memory_order_relaxed) ||
+               shared.load(std::memory_order_relaxed);
     }
     static Looked state(std::uint32_t word) { return static_cast<Looked>(word & 0xff); }
     static std::uint32_t with(std::uint32_t word, Looked state) {
@@ -158,6 +160,7 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
         return current_context() || real(stream) ? unknown_object(event) : CUDA_ERROR_INVALID_CONTEXT;
     if (capturing(stream)) {
         e->set_in_graph(true, !flags);
+        if (flags) e->in_graphs.store(true, std::memory_order_relaxed);
         return command<Op::cuEventRecordWithFlags>(event, stream, flags);
     }
     if (e->in_graph.load(std::memory_order_relaxed)) e->set_in_graph(false);
@@ -194,6 +197,7 @@ CUresult begin(CUevent event, unsigned flags) {
     EventRecord* e = events.of(event);
     if (!e) return CUDA_ERROR_OUT_OF_MEMORY;
     e->set_in_graph(false);
+    e->in_graphs.store(false, std::memory_order_relaxed);
     e->shared.store(flags & CU_EVENT_INTERPROCESS, std::memory_order_relaxed);
     e->asleep.store(flags & CU_EVENT_BLOCKING_SYNC, std::memory_order_relaxed);
     e->awaited.store(false, std::memory_order_relaxed);
@@ -209,7 +213,7 @@ CUresult begin(CUevent event, unsigned flags) {
 }  // namespace
 
 void recorded_by_graph(CUevent event) noexcept {
-    if (EventRecord* e = events.of(event); event && e) e->set_in_graph(true);
+    if (EventRecord* e = events.of(event); event && e) e->in_graphs.store(true, std::memory_order_relaxed);
 }
 bool was_captured(CUevent event) noexcept {
     const EventRecord* const e = find(event);

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// guest_order_test: what calls of a guest's program wait for, and what they do not: work of green contexts and of other
+// devices, of graphs, of threads without a context; and what is kept for graphs, and for how long.
+#include "tests/unit/support/guest_program.h"
+
+#define OK(call) EXPECT_EQ(CUDA_SUCCESS, call)
+
+namespace barcuda {
+namespace {
+
+using test::IdleGpu;
+using test::Program;
+using test::soft_driver;
+
+// A function that does not return before this object lets it; another thread does that a little later.
+class Held {
+  public:
+    explicit Held(useconds_t microseconds = 20'000)
+        : soon_([this, microseconds] {
+              for (useconds_t slept = 0; slept < microseconds && !over_; slept += 1000) usleep(1000);
+              held_ = false;
+          }) {}
+    Held(const Held&) = delete;
+    ~Held() {
+        end();
+        soon_.join();
+    }
+    static void CUDA_CB run(void* held) {
+        while (static_cast<Held*>(held)->held_) std::this_thread::yield();
+    }
+    bool lasts() const { return held_; }
+    void end() { over_ = true; }
+
+  private:
+    std::atomic<bool> held_{true}, over_{false};
+    std::thread soon_;
+};
+// A call that waits for it, though it is something of another stream, or of no stream's.
+template <class Call> void expect_to_wait(CUstream stream, const char* what, const Call& call) {
+    Held held;
+    OK(cuLaunchHostFunc(stream, Held::run, &held));
+    OK(call());
+    EXPECT_FALSE(held.lasts()) << what;
+}
+
+TEST(GuestOfTheSoftwareGpu, FindsAnEventOfAGraphUndoneWhileTheGraphRuns) {
+    test::as_client(true, soft_driver, [] {
+        Program program;
+        for (const bool captured : {false, true}) {
+            CUstream stream = nullptr;
+            CUevent event = nullptr;
+            CUgraph graph = nullptr;
+            CUgraphExec exec = nullptr;
+            CUgraphNode first = nullptr, second = nullptr;
+            Held held;
+            OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+            OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+            if (captured) {
+                OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+                OK(cuLaunchHostFunc(stream, Held::run, &held));
+                OK(cuEventRecordWithFlags(event, stream, CU_EVENT_RECORD_EXTERNAL));
+                OK(cuStreamEndCapture(stream, &graph));
+            } else {
+                const CUDA_HOST_NODE_PARAMS function{Held::run, &held};
+                OK(cuGraphCreate(&graph, 0));
+                OK(cuGraphAddHostNode(&first, graph, nullptr, 0, &function));
+                OK(cuGraphAddEventRecordNode(&second, graph, &first, 1, event));
+            }
+            OK(cuGraphInstantiate(&exec, graph, 0));
+            OK(cuEventRecord(event, stream));
+            OK(cuEventSynchronize(event));
+            OK(cuGraphLaunch(exec, stream));
+            OK(cuEventSynchronize(event));
+            EXPECT_FALSE(held.lasts()) << (captured ? "captured" : "added");
+            OK(cuStreamSynchronize(stream));
+            OK(cuGraphExecDestroy(exec));
+            OK(cuGraphDestroy(graph));
+            OK(cuEventDestroy(event));
+            OK(cuStreamDestroy(stream));
+        }
+    });
+}
+
+}  // namespace
+}  // namespace barcuda
