@@ -145,11 +145,13 @@ CU cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS* p) {
 }
 CU cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PARAMS* p) {
     if (!p || !p->fn) return CUDA_ERROR_INVALID_VALUE;
-    return command<Op::set_host_node>(node, keep_function(p->fn, p->userData));
+    const std::uint64_t number = keep_function(p->fn, p->userData);
+    return number ? command<Op::set_host_node>(node, number) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 CU cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS* p) {
     if (!p || !p->fn) return CUDA_ERROR_INVALID_VALUE;
-    return command<Op::exec_set_host_node>(exec, node, keep_function(p->fn, p->userData));
+    const std::uint64_t number = keep_function(p->fn, p->userData);
+    return number ? command<Op::exec_set_host_node>(exec, node, number) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CU cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, CUevent event) {

@@ -9,8 +9,10 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/os/thread.h"
 #include "guest-allocator/client/client.h"
@@ -47,8 +49,16 @@ std::condition_variable_any& wake() {
     return *condition;
 }
 std::uint64_t next_number = 1;
-std::uint64_t free_numbers[1024];  // more than that are not reused
-unsigned free_count = 0;
+std::vector<std::uint64_t>& free_numbers() {
+    static auto* numbers = new std::vector<std::uint64_t>;
+    return *numbers;
+}
+// The numbers of graphs' functions. Which graphs and clones still have one is not known, so it is kept; but a program
+// that makes its graph again and again gives the same function with the same data.
+std::map<std::pair<CUhostFn, void*>, std::uint64_t>& of_graphs() {
+    static auto* numbers = new std::map<std::pair<CUhostFn, void*>, std::uint64_t>;
+    return *numbers;
+}
 std::uint64_t awaited = 0;  // launched functions that have not returned yet
 bool in_graphs = false;     // any launch of a graph may ask from now on
 std::atomic<bool> started{false};
@@ -65,7 +75,7 @@ void run(std::uint64_t number, CUresult status) {
         f = *kept;
         if (f.once) {
             kept->kind = QueuedFunction::none;
-            if (free_count < std::size(free_numbers)) free_numbers[free_count++] = number;
+            free_numbers().push_back(number);
         }
     }
     running = true;
@@ -107,9 +117,15 @@ void start() {
 
 std::uint64_t keep(const QueuedFunction& f) {
     std::lock_guard lock(mutex);
-    const std::uint64_t number = f.once && free_count ? free_numbers[--free_count] : next_number++;
+    std::uint64_t* const known = f.once ? nullptr : &of_graphs()[{f.host_function.function, f.host_function.data}];
+    if (known && *known) return *known;
+    std::vector<std::uint64_t>& spare = free_numbers();
+    const std::uint64_t number = spare.empty() ? next_number : spare.back();
     QueuedFunction* place = functions.at(number);
     if (!place) return 0;
+    if (spare.empty()) ++next_number;
+    else spare.pop_back();
+    if (known) *known = number;
     *place = f;
     if (f.once) ++awaited;
     else in_graphs = true;
@@ -121,8 +137,10 @@ std::uint64_t keep(const QueuedFunction& f) {
 void forget(std::uint64_t number) {  // it could not be launched
     std::lock_guard lock(mutex);
     QueuedFunction* f = functions.at(number);
-    if (f->once) --awaited;
+    if (!f->once) return;  // a graph may have the same one
+    --awaited;
     f->kind = QueuedFunction::none;
+    free_numbers().push_back(number);
 }
 
 }  // namespace

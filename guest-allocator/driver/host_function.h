@@ -9,7 +9,7 @@
 namespace barcuda::guest {
 
 // The number under which the worker asks for `function(data)`; 0: there is no memory. Kept: a graph may call it many
-// times, and no call is known to be the last.
+// times, and no call is known to be the last. The same function with the same data has one number.
 std::uint64_t keep_function(CUhostFn function, void* data) noexcept;
 // The same for a function that is called once; and if it will not be called after all.
 std::uint64_t await_function(CUhostFn function, void* data) noexcept;

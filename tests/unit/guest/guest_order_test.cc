@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // guest_order_test: what calls of a guest's program wait for, and what they do not: work of green contexts and of other
 // devices, of graphs, of threads without a context; and what is kept for graphs, and for how long.
+#include <set>
+
+#include "guest-allocator/driver/host_function.h"
 #include "tests/unit/support/guest_program.h"
 
 #define OK(call) EXPECT_EQ(CUDA_SUCCESS, call)
@@ -78,6 +81,23 @@ TEST(GuestOfTheSoftwareGpu, FindsAnEventOfAGraphUndoneWhileTheGraphRuns) {
             OK(cuEventDestroy(event));
             OK(cuStreamDestroy(stream));
         }
+    });
+}
+
+TEST(GuestOfAnIdleGpu, UsesTheNumbersOfFunctionsAgain) {
+    test::as_client(false, IdleGpu::driver, [] {
+        Program program;
+        constexpr auto nothing = [](void*) {};
+        int one = 0, two = 0;
+        EXPECT_EQ(guest::keep_function(nothing, &one), guest::keep_function(nothing, &one));
+        EXPECT_NE(guest::keep_function(nothing, &one), guest::keep_function(nothing, &two));
+        const auto some = [&](unsigned count) {
+            std::set<std::uint64_t> numbers;
+            for (unsigned i = 0; i < count; ++i) numbers.insert(guest::await_function(nothing, &one));
+            for (const std::uint64_t number : numbers) guest::forget_function(number);
+            return numbers;
+        };
+        EXPECT_EQ(some(3000), some(3000));
     });
 }
 
