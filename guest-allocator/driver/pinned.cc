@@ -26,7 +26,10 @@ CUdevice device_in(unsigned flags) noexcept {
 CUresult wait_for_device() noexcept {
     return current_context() && gpu_busy() ? wait_for_streams(current_context(), false) : CUDA_SUCCESS;
 }
-CUresult wait_for_devices() noexcept { return several_contexts() ? wait_for_contexts() : wait_for_device(); }
+// Also in a thread that has no context: what it gives up need not be its own.
+CUresult wait_for_devices() noexcept {
+    return several_contexts() || !current_context() ? wait_for_contexts() : wait_for_device();
+}
 
 CUresult allocate_pinned(void** p, std::size_t bytes, unsigned flags) noexcept {
     if (!p || bytes == 0) return CUDA_ERROR_INVALID_VALUE;

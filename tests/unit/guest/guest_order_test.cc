@@ -84,6 +84,22 @@ TEST(GuestOfTheSoftwareGpu, FindsAnEventOfAGraphUndoneWhileTheGraphRuns) {
     });
 }
 
+TEST(GuestOfAnIdleGpu, WaitsWithoutAContextBeforeItGivesUpHostMemory) {
+    test::as_client(false, IdleGpu::driver, [] {
+        Program program;
+        CUstream stream = nullptr;
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cuCtxSynchronize());
+        void* pinned = nullptr;
+        alignas(4096) static std::byte own[4096];
+        OK(cuMemHostAlloc(&pinned, 4096, 0));
+        OK(cuMemHostRegister(own, sizeof own, 0));
+        OK(cuCtxSetCurrent(nullptr));
+        expect_to_wait(stream, "cuMemFreeHost", [&] { return cuMemFreeHost(pinned); });
+        expect_to_wait(stream, "cuMemHostUnregister", [&] { return cuMemHostUnregister(own); });
+    });
+}
+
 TEST(GuestOfAnIdleGpu, UsesTheNumbersOfFunctionsAgain) {
     test::as_client(false, IdleGpu::driver, [] {
         Program program;
