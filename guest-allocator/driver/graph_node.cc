@@ -52,9 +52,9 @@ void** keep_parameters(CUgraphNode node, const FunctionFacts& f, const std::byte
 
 void keep_block(CUgraphNode node, void* block) noexcept {
     static Mutex mutex;
-    static auto* blocks = new std::unordered_map<CUgraphNode, void*>;
+    static auto* blocks = new std::unordered_map<std::uint32_t, void*>;
     std::lock_guard lock(mutex);
-    void*& place = (*blocks)[node];
+    void*& place = (*blocks)[static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(node))];
     free(place);
     place = block;
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // guest_order_test: what calls of a guest's program wait for, and what they do not: work of green contexts and of other
 // devices, of graphs, of threads without a context; and what is kept for graphs, and for how long.
+#include <malloc.h>
+
 #include <set>
 
+#include "guest-allocator/driver/graph_node.h"
 #include "guest-allocator/driver/host_function.h"
 #include "tests/unit/support/guest_program.h"
 
@@ -115,6 +118,16 @@ TEST(GuestOfAnIdleGpu, UsesTheNumbersOfFunctionsAgain) {
         };
         EXPECT_EQ(some(3000), some(3000));
     });
+}
+
+TEST(NodesOfGraphs, GiveUpWhatTheNodeBeforeThemHadInTheirPlace) {
+    const auto node = [](std::uint64_t turn) { return reinterpret_cast<CUgraphNode>(turn << 32 | wire::given | 7); };
+    constexpr std::size_t large = 64 << 20;  // of mappings of its own
+    guest::keep_block(node(1), malloc(large));
+    const std::size_t before = mallinfo2().hblkhd;
+    guest::keep_block(node(2), malloc(large));
+    EXPECT_EQ(before, mallinfo2().hblkhd);
+    guest::keep_block(node(2), nullptr);
 }
 
 }  // namespace
