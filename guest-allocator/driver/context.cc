@@ -336,7 +336,10 @@ CU cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned fl
     if (stack.depth == depth_limit) return CUDA_ERROR_OUT_OF_MEMORY;
     if (const InNone none; CUresult r = command<Op::create_context>(context, flags, device)) return r;
     std::lock_guard lock(mutex);
-    add(*context, device, -1);
+    if (!add(*context, device, -1)) {
+        end_own_context(*context);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     note_flags(flags);
     managed::context_made(*context);
     return stack.push(*context);

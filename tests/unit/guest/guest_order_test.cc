@@ -103,6 +103,24 @@ TEST(GuestOfAnIdleGpu, WaitsWithoutAContextBeforeItGivesUpHostMemory) {
     });
 }
 
+TEST(GuestOfAnIdleGpu, CountsTheContextsThatItKnows) {
+    test::as_client(false, IdleGpu::driver, [] {
+        Program program;
+        std::vector<CUcontext> made;
+        CUcontext context = nullptr;
+        CUresult r = CUDA_SUCCESS;
+        const auto make = [&] { return r = cuCtxCreate(&context, nullptr, 0, 0); };
+        while (made.size() < 200 && make() == CUDA_SUCCESS) {
+            made.push_back(context);
+            OK(cuCtxPopCurrent(nullptr));
+        }
+        EXPECT_EQ(CUDA_ERROR_OUT_OF_MEMORY, r) << made.size();
+        for (const CUcontext one : made) OK(cuCtxDestroy(one));
+        OK(make());
+        OK(cuCtxDestroy(context));
+    });
+}
+
 TEST(GuestOfAnIdleGpu, UsesTheNumbersOfFunctionsAgain) {
     test::as_client(false, IdleGpu::driver, [] {
         Program program;
