@@ -29,6 +29,11 @@ bool pinned(const Side& s, const CUDA_MEMCPY3D& c) {
     return guest::pinned(b.first, b.bytes);
 }
 
+bool takes_bytes_along(const Side& s, const CUDA_MEMCPY3D& c, Until until) {
+    const std::size_t bytes = c.WidthInBytes * c.Height * c.Depth;
+    return bytes <= most_inline_bytes && !pinned(s, c) && guest::takes_bytes_along(Bounds(s, c).first, bytes, until);
+}
+
 // Calls see(address, bytes) with all that lies between the first byte and the last, if it is the device's. False: no
 // memory is as large, or it says so.
 template <class See> bool seen(const Side& s, const CUDA_MEMCPY3D& c, See see) {
@@ -162,7 +167,8 @@ CUresult copy_box(const CUDA_MEMCPY3D& asked, CUstream stream, Until until) noex
             for (std::size_t y = 0; y < c.Height; ++y) memmove(target.row(y, z), source.row(y, z), c.WidthInBytes);
         return CUDA_SUCCESS;
     }
-    if (!near_source || !near_target) {
+    const bool along = from_host && near_source && !captured && takes_bytes_along(source, c, until);
+    if (!near_source || !near_target || along) {
         const CUresult r = staged(c, source, target, from_host, stream);
         return r == CUDA_SUCCESS && until == Until::done && several_contexts() ? wait_for(stream) : r;  // as in copy.cc
     }

@@ -185,6 +185,10 @@ CUresult copy_of_nothing(CUstream stream, Until until) noexcept {
 // node. What is left is decided in this order: small copies travel inside the command if nothing that the GPU was
 // given before may still change the bytes; memory that the device does not reach is copied through a buffer; the rest
 // is a DMA of the program's own buffer.
+bool takes_bytes_along(const void* from, std::size_t bytes, Until until) noexcept {
+    return until == Until::reusable && bytes <= most_inline_bytes && !pinned(from, bytes) && gpu_busy();
+}
+
 CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream, Until until) noexcept {
     const InStreamsContext in{stream};
     if (in.error) return in.error;
@@ -199,8 +203,8 @@ CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUs
     const bool asynchronous = until == Until::reusable && zero_copy && pinned(from, bytes);
     // Pinned memory may still be written by what the GPU was given before: then it is read in its turn.
     const bool settled = !pinned(from, bytes) || !gpu_busy();
-    if (bytes <= inline_bytes && !asynchronous && settled)
-        return done_by(stream, send_inline(to, from, bytes, stream), until);
+    const bool small = bytes <= inline_bytes || takes_bytes_along(from, bytes, until);
+    if (small && !asynchronous && settled) return done_by(stream, send_inline(to, from, bytes, stream), until);
     if (!zero_copy)
         return bytes <= most_inline_bytes ? done_by(stream, send_inline(to, from, bytes, stream), until)
                                           : send_staged(to, from, bytes, stream);

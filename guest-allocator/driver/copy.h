@@ -23,6 +23,9 @@ CUresult copy_any(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream 
 
 // Up to here the driver stages a pageable source before its call returns, so the command's own bytes may be the source.
 constexpr std::size_t most_inline_bytes = 64 * 1024;
+// Whether a copy to the device has to travel that way, though the device reaches the bytes: the program may change them
+// when the call returns, and to wait for what the GPU is at could be to wait for the program itself.
+bool takes_bytes_along(const void* from, std::size_t bytes, Until until) noexcept;
 // What posted work before has come to, if the call itself succeeded.
 CUresult finished(CUresult r) noexcept;
 

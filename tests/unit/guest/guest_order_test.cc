@@ -7,6 +7,7 @@
 
 #include "guest-allocator/driver/graph_node.h"
 #include "guest-allocator/driver/host_function.h"
+#include "guest-allocator/heap/core.h"
 #include "tests/unit/support/guest_program.h"
 
 #define OK(call) EXPECT_EQ(CUDA_SUCCESS, call)
@@ -100,6 +101,36 @@ TEST(GuestOfAnIdleGpu, WaitsWithoutAContextBeforeItGivesUpHostMemory) {
         OK(cuCtxSetCurrent(nullptr));
         expect_to_wait(stream, "cuMemFreeHost", [&] { return cuMemFreeHost(pinned); });
         expect_to_wait(stream, "cuMemHostUnregister", [&] { return cuMemHostUnregister(own); });
+    });
+}
+
+TEST(GuestOfAnIdleGpu, CopiesALittlePageableMemoryOfTheRegionWithoutWaiting) {
+    test::as_client(false, IdleGpu::driver, [] {
+        Program program;
+        CUdeviceptr to = 0;
+        CUstream stream = nullptr;
+        constexpr std::size_t bytes = 64 << 10;
+        void* const from = heap::region_alloc(2 * bytes, 4096, true);
+        ASSERT_TRUE(from && heap::reach(from, bytes) && heap::kind_of(from, bytes) == heap::Kind::pageable);
+        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cuMemAlloc(&to, bytes));
+        CUDA_MEMCPY2D rows{};
+        rows.srcMemoryType = CU_MEMORYTYPE_HOST;
+        rows.srcHost = from;
+        rows.srcPitch = 2048;
+        rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+        rows.dstDevice = to;
+        rows.dstPitch = rows.WidthInBytes = 1024;
+        rows.Height = 64;
+        Held held(2'000'000);
+        OK(cuLaunchHostFunc(stream, Held::run, &held));
+        OK(cuMemcpyHtoDAsync(to, from, 32 << 10, stream));
+        OK(cuMemcpyHtoDAsync(to, from, bytes, stream));
+        EXPECT_TRUE(held.lasts()) << "a run of bytes";
+        OK(cuMemcpy2DAsync(&rows, stream));
+        EXPECT_TRUE(held.lasts()) << "rows";
+        held.end();
+        OK(cuMemcpyHtoD(to, from, bytes));
     });
 }
 
