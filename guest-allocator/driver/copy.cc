@@ -12,8 +12,11 @@
 #include <string.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "guest-allocator/client/command.h"
+#include "guest-allocator/client/given_work.h"
 #include "guest-allocator/driver/capture.h"
 #include "guest-allocator/driver/context.h"
 #include "guest-allocator/driver/export.h"
@@ -169,7 +172,22 @@ CUresult capture_copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstr
     return copy_box(box, stream, Until::reusable);
 }
 
+// Work between contexts, which the driver orders against the work of each of them. given_work has it as the current
+// context's alone.
+void note_given_to(std::span<const CUcontext> contexts) {
+    const std::uint64_t now = Client::current()->queue().work();
+    for (const CUcontext context : contexts) {
+        GivenWork::Time& its = given_work.of_unnamed(context);
+        for (std::uint64_t seen = its.load(std::memory_order_relaxed); seen < now;)
+            if (its.compare_exchange_weak(seen, now, std::memory_order_relaxed)) break;
+    }
+}
+
 }  // namespace
+
+bool takes_bytes_along(const void* from, std::size_t bytes, Until until) noexcept {
+    return until == Until::reusable && bytes <= most_inline_bytes && !pinned(from, bytes) && gpu_busy();
+}
 
 CUresult finished(CUresult r) noexcept {
     const CUresult posted = Client::current()->take_error();
@@ -185,10 +203,6 @@ CUresult copy_of_nothing(CUstream stream, Until until) noexcept {
 // node. What is left is decided in this order: small copies travel inside the command if nothing that the GPU was
 // given before may still change the bytes; memory that the device does not reach is copied through a buffer; the rest
 // is a DMA of the program's own buffer.
-bool takes_bytes_along(const void* from, std::size_t bytes, Until until) noexcept {
-    return until == Until::reusable && bytes <= most_inline_bytes && !pinned(from, bytes) && gpu_busy();
-}
-
 CUresult copy_to_device(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream, Until until) noexcept {
     const InStreamsContext in{stream};
     if (in.error) return in.error;
@@ -238,7 +252,7 @@ CUresult copy_any(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream 
     if (is_device(to)) {
         if (!is_device(from)) return copy_to_device(to, from_host, bytes, stream, until);
         // Between two devices the driver orders it against the work of both.
-        if (until == Until::done && !real(stream)) return command<Op::cuMemcpyDtoD_v2>(to, from, bytes);
+        if (until == Until::done && !real(stream)) return cuMemcpyDtoD_v2(to, from, bytes);
         return command<Op::cuMemcpyDtoDAsync_v2>(to, from, bytes, stream);
     }
     if (is_device(from)) return copy_to_host(to_host, from, bytes, stream, until);
@@ -256,6 +270,12 @@ using namespace barcuda::guest;
 // The device's side of these forms may be any memory that CUDA knows, and no other; the other side any memory.
 static bool is_known(CUdeviceptr p, std::size_t bytes) { return !p || look_at(p, bytes) != Named::refused; }
 
+CU cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+    const CUresult r = command<Op::cuMemcpyDtoD_v2>(to, from, bytes);
+    // Whose memory it is, the driver knows.
+    if (r == CUDA_SUCCESS && several_contexts()) note_given_to(living_contexts());
+    return r;
+}
 CU cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
     return is_known(to, bytes) ? copy_to_device(to, from, bytes, nullptr, Until::done) : CUDA_ERROR_INVALID_VALUE;
 }
@@ -292,7 +312,9 @@ CU cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontex
     if (bytes == 0 || !is_device(to) || !is_device(from) || real(nullptr))
         return copy_any(to, from, bytes, nullptr, Until::done);
     if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    return command<Op::cuMemcpyPeer>(to, to_context, from, from_context, bytes);
+    const CUresult r = command<Op::cuMemcpyPeer>(to, to_context, from, from_context, bytes);
+    if (r == CUDA_SUCCESS) note_given_to(std::array{to_context, from_context});
+    return r;
 }
 // Addresses are unique across devices: which context each belongs to need not be said.
 CU cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes, CUstream s) {

@@ -21,7 +21,7 @@ CUresult box_out(const CUDA_MEMCPY3D* box, void* bytes, std::size_t size, CUstre
 // clang-format off
 //    CUDA's function                                      how         traits, one kind per parameter
 #define BARCUDA_COPY_ROWS(X)                                                                                      \
-    X(cuMemcpyDtoD_v2,                                      post,       work|copies_on|current, device<2>, device<2>, in) \
+    X(cuMemcpyDtoD_v2,                                      inner_post, work|copies_on|current, device<2>, device<2>, in) \
     X(cuMemcpyDtoDAsync_v2,                                 post,       work|copies_on, device<2>, device<2>, in, use) \
     X(cuMemsetD8Async,                                      post,       work, device<2>, in, in, use)             \
     X(cuMemsetD16Async,                                     post,       work, device16<2>, in, in, use)           \

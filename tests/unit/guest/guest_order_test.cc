@@ -134,6 +134,34 @@ TEST(GuestOfAnIdleGpu, CopiesALittlePageableMemoryOfTheRegionWithoutWaiting) {
     });
 }
 
+TEST(GuestOfAnIdleGpu, AsksBothContextsAboutACopyBetweenThem) {
+    test::as_client(false, IdleGpu::driver, [] {
+        Program program;
+        CUcontext other = nullptr;
+        CUdeviceptr from = 0, to = 0;
+        OK(cuCtxCreate(&other, nullptr, 0, 0));
+        OK(cuMemAlloc(&to, 4096));
+        OK(cuCtxSetCurrent(program.context));
+        OK(cuMemAlloc(&from, 4096));
+        const auto waits_of_the_other = [&] {
+            OK(cuCtxSetCurrent(other));
+            const unsigned before = IdleGpu::get().words;
+            OK(cuCtxSynchronize());
+            const unsigned asked = IdleGpu::get().words - before;
+            OK(cuCtxSetCurrent(program.context));
+            OK(cuCtxSynchronize());
+            return asked;
+        };
+        waits_of_the_other();
+        OK(program.launch(program.add, nullptr));
+        EXPECT_EQ(0u, waits_of_the_other()) << "it was given nothing";
+        OK(cuMemcpyDtoD(to, from, 4096));
+        EXPECT_NE(0u, waits_of_the_other()) << "cuMemcpyDtoD";
+        OK(cuMemcpyPeer(to, other, from, program.context, 4096));
+        EXPECT_NE(0u, waits_of_the_other()) << "cuMemcpyPeer";
+    });
+}
+
 TEST(GuestOfAnIdleGpu, CountsTheContextsThatItKnows) {
     test::as_client(false, IdleGpu::driver, [] {
         Program program;
