@@ -38,14 +38,19 @@ API cudaFree(void* memory) { return call(cuMemFree, memory); }
 API cudaMallocPitch(void** memory, size_t* pitch, size_t width, size_t height) {
     if (!memory || !pitch) return record(cudaErrorInvalidValue);
     *pitch = 0;
+    size_t size;
+    if (__builtin_mul_overflow(width, height, &size)) return record(cudaErrorMemoryAllocation);
     // 16: the widest element; rows then suit coalesced access of every type.
-    return allocate(memory, width * height, [&] { return call(cuMemAllocPitch, memory, pitch, width, height, 16u); });
+    return allocate(memory, size, [&] { return call(cuMemAllocPitch, memory, pitch, width, height, 16u); });
 }
 
 API cudaMalloc3D(cudaPitchedPtr* memory, cudaExtent extent) {
     if (!memory) return record(cudaErrorInvalidValue);
     *memory = {nullptr, 0, extent.width, extent.height};
-    return cudaMallocPitch(&memory->ptr, &memory->pitch, extent.width, extent.height * extent.depth);
+    size_t rows;
+    if (extent.width == 0) rows = 0;
+    else if (__builtin_mul_overflow(extent.height, extent.depth, &rows)) return record(cudaErrorMemoryAllocation);
+    return cudaMallocPitch(&memory->ptr, &memory->pitch, extent.width, rows);
 }
 
 API cudaMallocManaged(void** memory, size_t size, unsigned flags) {

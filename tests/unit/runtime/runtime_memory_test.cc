@@ -85,6 +85,19 @@ TEST_F(RuntimeMemory, RowsKeepTheirPitches) {
     EXPECT_EQ(cudaSuccess, cudaFree(device));
 }
 
+TEST_F(RuntimeMemory, RowsThatNoNumberCountsAreRefused) {
+    constexpr std::size_t half = std::size_t{1} << 32;
+    void* device = nullptr;
+    std::size_t pitch = 0;
+    cudaPitchedPtr box;
+    EXPECT_EQ(cudaErrorMemoryAllocation, cudaMallocPitch(&device, &pitch, half, half));
+    EXPECT_EQ(cudaErrorMemoryAllocation, cudaMalloc3D(&box, {1, half, half}));
+    EXPECT_EQ(cudaErrorMemoryAllocation, cudaMalloc3D(&box, {half, half / 2, 2}));
+    EXPECT_EQ(cudaErrorMemoryAllocation, cudaGetLastError());
+    EXPECT_EQ(cudaSuccess, cudaMalloc3D(&box, {0, half, half}));
+    EXPECT_EQ(nullptr, box.ptr);
+}
+
 TEST_F(RuntimeMemory, RowsWiderThanTheirPitchAreRefused) {
     char a[16] = {}, b[16] = {};
     EXPECT_EQ(cudaErrorInvalidPitchValue, cudaMemcpy2D(a, 4, b, 8, 8, 2, cudaMemcpyHostToHost));
