@@ -177,6 +177,12 @@ CUcontext owner_of(CUcontext context) noexcept {
     const CUcontext whole = its ? its->load(std::memory_order_relaxed) : nullptr;
     return whole ? whole : context;
 }
+std::vector<CUcontext> green_contexts_of(CUcontext whole) noexcept {
+    if (!several_contexts()) return {};
+    std::vector<CUcontext> all = living_contexts();
+    std::erase_if(all, [=](CUcontext context) { return context == whole || owner_of(context) != whole; });
+    return all;
+}
 bool note_green(CUcontext context, CUdevice device) noexcept {
     std::lock_guard lock(mutex);
     const ContextRecord* const primary = find_primary(device);

@@ -28,6 +28,7 @@ void end_own_context(CUcontext context) noexcept;
 // False: there are too many contexts.
 bool note_green(CUcontext context, CUdevice device) noexcept;
 bool is_green(CUcontext context) noexcept;
+std::vector<CUcontext> green_contexts_of(CUcontext whole) noexcept;
 CUresult end_green(CUcontext context) noexcept;
 // Whose the memory, the code and the events are that are made in this context: its own, or its whole's.
 CUcontext owner_of(CUcontext context) noexcept;

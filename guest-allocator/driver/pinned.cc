@@ -24,7 +24,8 @@ CUdevice device_in(unsigned flags) noexcept {
 }
 
 CUresult wait_for_device() noexcept {
-    return current_context() && gpu_busy() ? wait_for_streams(current_context(), false) : CUDA_SUCCESS;
+    const CUcontext whole = owner_of(current_context());
+    return whole && gpu_busy(whole) ? wait_for_streams(whole, false) : CUDA_SUCCESS;
 }
 // Also in a thread that has no context: what it gives up need not be its own.
 CUresult wait_for_devices() noexcept {

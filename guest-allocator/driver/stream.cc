@@ -239,7 +239,7 @@ namespace {
 
 // If it is known which streams were given work, and none is being captured: a fence behind each of these only. False:
 // it is not known.
-bool wait_for_busy_streams(CUcontext context, std::uint64_t work, bool quiet, CUresult& result) noexcept {
+bool wait_for_busy_streams(CUcontext context, std::uint64_t work, bool quiet, bool& idle, CUresult& result) noexcept {
     std::vector<CUstream> others;
     std::vector<std::pair<Fence*, std::uint64_t>> fences;
     {
@@ -258,18 +258,22 @@ bool wait_for_busy_streams(CUcontext context, std::uint64_t work, bool quiet, CU
         if (CUresult r = wait_until(*fence->word, value); r != CUDA_SUCCESS) result = r;
     for (CUstream s : others)
         if (CUresult r = quiet ? wait_quietly(s) : wait_for(s); r != CUDA_SUCCESS) result = r;
-    if (quiet) return true;
+    if (quiet) {
+        idle = false;
+        return true;
+    }
     if (CUresult r = finish_wait(CU_STREAM_LEGACY, work); r != CUDA_SUCCESS) result = r;
-    if (result == CUDA_SUCCESS) note_idle(context, work);
+    idle = idle && result == CUDA_SUCCESS;
+    if (idle) note_idle(context, work);
     return true;
 }
 
-CUresult wait_for_all(CUcontext context, bool captures, bool quiet) noexcept {
-    if (forked_after_init()) return CUDA_ERROR_NOT_INITIALIZED;
+// For all that the context was given up to command number `work`. `idle`: whether what else counts as its is known to
+// be done; and then whether all is.
+CUresult wait_for_one(CUcontext context, std::uint64_t work, bool captures, bool quiet, bool& idle) noexcept {
     const InContext in(context);
-    const std::uint64_t work = Client::current()->queue().work();  // first: what comes later is not waited for
     CUresult result = CUDA_SUCCESS;
-    if (wait_for_busy_streams(context, work, quiet, result)) return result;
+    if (wait_for_busy_streams(context, work, quiet, idle, result)) return result;
     bool all = true, legacy = true;
     std::vector<CUstream> others;
     std::vector<std::pair<Fence*, std::uint64_t>> fences;
@@ -298,8 +302,25 @@ CUresult wait_for_all(CUcontext context, bool captures, bool quiet) noexcept {
         return captures ? wait_for(CU_STREAM_LEGACY) : finish_wait(CU_STREAM_LEGACY, work);
     };
     if (CUresult r = wait_for_legacy(); r != CUDA_SUCCESS) result = r;
-    if (result == CUDA_SUCCESS && all) note_idle(context, work);
+    idle = idle && all && result == CUDA_SUCCESS;
+    if (idle) note_idle(context, work);
     return result;
+}
+
+// A wait for a device's primary context is one for its green contexts, too; and only then is it known to be idle.
+CUresult wait_for_all(CUcontext context, bool captures, bool quiet) noexcept {
+    if (forked_after_init()) return CUDA_ERROR_NOT_INITIALIZED;
+    const std::uint64_t work = Client::current()->queue().work();  // first: what comes later is not waited for
+    CUresult parts = CUDA_SUCCESS;
+    bool idle = true;
+    for (const CUcontext part : green_contexts_of(context)) {
+        bool its = true;
+        const CUresult r = wait_for_one(part, work, captures, quiet, its);
+        if (r != CUDA_SUCCESS && is_green(part)) parts = r;  // else it has ended meanwhile
+        idle = idle && its;
+    }
+    const CUresult whole = wait_for_one(context, work, captures, quiet, idle);
+    return whole == CUDA_SUCCESS ? parts : whole;
 }
 
 }  // namespace

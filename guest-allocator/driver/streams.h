@@ -13,6 +13,7 @@
 
 namespace barcuda::guest {
 
+// Of a device's primary context: for the streams of its green contexts as well.
 // `captures`: to wait for a stream that is capturing is an error, and ends the capture; else it is passed over.
 CUresult wait_for_streams(CUcontext context, bool captures = true) noexcept;
 // The same for all contexts whose GPU may be at work, without captures.

@@ -50,6 +50,53 @@ template <class Call> void expect_to_wait(CUstream stream, const char* what, con
     EXPECT_FALSE(held.lasts()) << what;
 }
 
+TEST(GuestOfTheSoftwareGpu, WaitsForGreenContextsWithTheWhole) {
+    test::as_client(true, soft_driver, [] {
+        Program program;
+        CUdevResource all{}, group{};
+        CUdevResourceDesc description = nullptr;
+        CUgreenCtx green = nullptr;
+        CUcontext part = nullptr;
+        CUstream its = nullptr, other = nullptr;
+        unsigned count = 1;
+        OK(cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+        OK(cuDevSmResourceSplitByCount(&group, &count, &all, nullptr, 0, all.sm.minSmPartitionSize));
+        OK(cuDevResourceGenerateDesc(&description, &group, 1));
+        OK(cuGreenCtxCreate(&green, description, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+        OK(cuCtxFromGreenCtx(&part, green));
+        OK(cuGreenCtxStreamCreate(&its, green, CU_STREAM_NON_BLOCKING, 0));
+        OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+        OK(cuCtxSynchronize());
+        const auto free_some = [] {
+            CUdeviceptr p = 0;
+            OK(cuMemAlloc(&p, 4096));
+            return cuMemFree(p);
+        };
+        expect_to_wait(its, "cuCtxSynchronize of the primary context", [] { return cuCtxSynchronize(); });
+        CUdeviceptr memory = 0;
+        OK(cuMemAlloc(&memory, 4096));
+        expect_to_wait(its, "cuMemFree in the primary context", [&] { return cuMemFree(memory); });
+        expect_to_wait(its, "and of a stream that is gone", [&] {
+            OK(cuStreamDestroy(its));
+            return cuCtxSynchronize();
+        });
+        OK(cuCtxSetCurrent(part));
+        OK(cuMemAlloc(&memory, 4096));
+        expect_to_wait(other, "cuMemFree in the green context", [&] { return cuMemFree(memory); });
+        {
+            Held held(2'000'000);
+            OK(cuLaunchHostFunc(other, Held::run, &held));
+            OK(cuCtxSynchronize());
+            EXPECT_TRUE(held.lasts()) << "cuCtxSynchronize of the green context is for its own work";
+            held.end();
+            OK(cuStreamSynchronize(other));
+        }
+        OK(free_some());
+        OK(cuCtxSetCurrent(program.context));
+        OK(cuGreenCtxDestroy(green));
+    });
+}
+
 TEST(GuestOfTheSoftwareGpu, FindsAnEventOfAGraphUndoneWhileTheGraphRuns) {
     test::as_client(true, soft_driver, [] {
         Program program;
@@ -104,6 +151,7 @@ TEST(GuestOfAnIdleGpu, WaitsWithoutAContextBeforeItGivesUpHostMemory) {
     });
 }
 
+// As natively: the driver takes pageable bytes with it when the call returns, up to 64 KiB of them.
 TEST(GuestOfAnIdleGpu, CopiesALittlePageableMemoryOfTheRegionWithoutWaiting) {
     test::as_client(false, IdleGpu::driver, [] {
         Program program;
