@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host-bridge/bridge/launcher.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +14,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "host-bridge/between/book_file.h"
 #include "host-bridge/between/link.h"
 #include "shm-device/queue/wire.h"
 
@@ -36,8 +35,10 @@ Launcher::Launcher(const BridgeOptions& options, const HostRegion& region, const
       text_{&options.limits.guest.all[static_cast<unsigned>(Limit::log_text)], {}} {
     const char* const card = std::getenv("BARCUDA_SOFT_CARD");
     if (!card || !*card) return;
-    soft_card_ = File(open(card, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!soft_card_) log::warn("BARCUDA_SOFT_CARD: {}: {}", card, strerror(errno));
+    if (const Failure failure = open_shared(card, "BARCUDA_SOFT_CARD", 0600, soft_card_)) {
+        soft_card_ = File();
+        log::warn("BARCUDA_SOFT_CARD: {}", failure.text());
+    }
 }
 
 std::unique_ptr<WorkerProcess> Launcher::start(const std::vector<int>& devices) { return start(devices, Kind::usual); }

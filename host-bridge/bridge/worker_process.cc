@@ -332,9 +332,13 @@ std::string WorkerProcess::reap() {
     log_.end(limits, now, say());
     char text[4096];
     int parts = 16;  // a pipe holds no more; a child of the worker may continue to write
-    for (ssize_t n; parts-- > 0 && (n = read(errors_.fd(), text, sizeof text)) > 0;)
+    // A worker has this open file, too, and may have let it wait (where no cage has kept it from that).
+    const bool goes_on = never_waits(errors_);
+    for (ssize_t n; goes_on && parts-- > 0 && (n = read(errors_.fd(), text, sizeof text)) > 0;)
         log_.add({text, static_cast<std::size_t>(n)}, limits, now, say());
     log_.end(limits, now, say());
+    // Even if the guest has said that its session is over: it writes that itself.
+    if (observe(sheet_->denied) != Sheet::nothing) log::error("{} {}", called_, end);
     enter(State::ended);
     return end;
 }

@@ -42,6 +42,12 @@ bool asks_in_passing(const char* path) {
            !std::strcmp(path, "/sys/devices/system/cpu/online") || !std::strcmp(path, "/proc/stat");
 }
 
+// The descriptors that the bridge has given, except the region's, have these numbers for as long as the worker lives
+// (vacate in worker.cc). Of some of them the bridge and other workers have the same open file: O_NONBLOCK, once
+// taken off a pipe or a doorbell, would make them wait. A copy would have another number.
+bool is_given(greg_t file) { return static_cast<int>(file) >= link_fd && static_cast<int>(file) <= soft_card_fd; }
+constexpr int changes_of_files[] = {SYS_dup, SYS_dup2, SYS_dup3, SYS_fcntl, SYS_ioctl, SYS_ftruncate, SYS_fallocate};
+
 // The list for NVIDIA's driver has the calls that its versions were seen to make, and those that a next one may make. A
 // call in no list does not end the worker: the call fails, and the log tells the operator how to allow it.
 class Unknown {
@@ -54,7 +60,9 @@ class Unknown {
     bool refuse(int call, greg_t* r) {
         if (call < 0 || call >= most || !names_[call]) return false;
         if (static_cast<int>(r[REG_RDI]) == region_fd)
-            return false;                       // denied by the two other filters (map_the_region_only, mapper.h)
+            return false;  // denied by the two other filters (map_the_region_only, mapper.h)
+        if (std::ranges::find(changes_of_files, call) != std::end(changes_of_files) && is_given(r[REG_RDI]))
+            return false;                       // denied by leave_given_files_as_they_are
         constexpr int newest_generation = 424;  // C libraries have fallbacks for calls from here on
         r[REG_RAX] = call < newest_generation ? -EPERM : -ENOSYS;
         if (told_[call].exchange(true)) return true;
@@ -117,9 +125,16 @@ void keep_to_extents(Filter& filter) {
     filter.add(SCMP_ACT_ERRNO(EAGAIN), {"clone"}, {bits(0, CLONE_THREAD, 0)});
 }
 
-int guard_the_region(bool extents) {
+void leave_given_files_as_they_are(Filter& filter) {
+    for (const int call : changes_of_files)
+        for (int file = link_fd; file <= soft_card_fd; ++file)
+            filter.deny(call, {bits(0, ~0u, static_cast<std::uint64_t>(file))});
+}
+
+int guard_what_is_given(bool extents) {
     Filter f(SCMP_ACT_ALLOW);  // if two filters disagree, the stricter one wins
     extents ? keep_to_extents(f) : map_the_region_only(f);
+    leave_given_files_as_they_are(f);
     f.deny({"rt_sigaction"}, {bits(0, ~0u, SIGSYS)});
     return f.load();
 }
@@ -173,7 +188,7 @@ Failure close(const Order& order, std::uint32_t* denied, CodePlace code) {
     action.sa_flags = SA_SIGINFO;
     sigaction(SIGSYS, &action, nullptr);
     if (!order.software) unknown.prepare();
-    int result = guard_the_region(order.has(Measure::extents));
+    int result = guard_what_is_given(order.has(Measure::extents));
     if (result == 0)
         result =
             order.software ? allow_what_the_software_gpu_needs(order, code) : allow_what_nvidias_driver_needs(order);

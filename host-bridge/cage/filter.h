@@ -43,6 +43,11 @@ class Filter {
     void deny(std::initializer_list<const char*> names, std::initializer_list<scmp_arg_cmp> arguments = {}) {
         add(SCMP_ACT_TRAP, names, arguments);
     }
+    void deny(int call, std::initializer_list<scmp_arg_cmp> arguments) {
+        if (error_ == 0)
+            note(seccomp_rule_add_array(list_, SCMP_ACT_TRAP, call, static_cast<unsigned>(arguments.size()),
+                                        arguments.begin()));
+    }
     // 0, or -errno.
     int load() { return error_ != 0 ? error_ : seccomp_load(list_); }
     // In the kernel's format, for a thread that loads it by itself. Empty: failed, and errno says why.

@@ -86,6 +86,21 @@ class Steps {
     std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
+// The numbers of the bridge's descriptors (link.h) belong to nothing else, whether the bridge gives one or the worker
+// needs it no more: what may be done with a descriptor goes by its number (cage/filter.cc). Drivers get higher ones.
+File open_nothing() {
+    const File low(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    return File(fcntl(low.fd(), F_DUPFD_CLOEXEC, soft_card_fd + 1));
+}
+void vacate(int number) {  // before the cage is closed
+    static const File nothing = open_nothing();
+    dup3(nothing.fd(), number, O_CLOEXEC);
+}
+void vacate_what_was_not_given() {
+    for (int number = link_fd; number <= soft_card_fd; ++number)
+        if (fcntl(number, F_GETFD) < 0) vacate(number);
+}
+
 const std::string no_start = "the host's CUDA driver does not start: ";
 
 // Prepares the GPU of this process for a client: cuInit and the first device's primary context take most of the time.
@@ -93,8 +108,11 @@ Failure open_driver(Driver& driver, const std::string& library, const Preparatio
                     CUcontext& context, Steps& steps) {
     if (const Failure failure = driver.open(library)) return no_start + failure.text();
     steps.done("library");
-    if (prepared.has_soft_card && driver.share_card && !driver.share_card(soft_card_fd))
-        return no_start + "it cannot use the file of BARCUDA_SOFT_CARD";
+    if (prepared.has_soft_card) {
+        const bool shares = !driver.share_card || driver.share_card(soft_card_fd);
+        vacate(soft_card_fd);  // it is mapped
+        if (!shares) return no_start + "it cannot use the file of BARCUDA_SOFT_CARD";
+    }
     if (CUresult r = driver.cuInit(0); r != CUDA_SUCCESS) return no_start + "cuInit: " + driver.error_name(r);
     steps.done("cuInit");
     int count = 0;
@@ -153,7 +171,7 @@ std::uint64_t own_data(const File& statm) {
 Sheet& open_sheet() {
     static Sheet unread;
     void* at = mmap(nullptr, sizeof(Sheet), PROT_READ | PROT_WRITE, MAP_SHARED, sheet_fd, 0);
-    close(sheet_fd);
+    vacate(sheet_fd);
     return at == MAP_FAILED ? unread : *static_cast<Sheet*>(at);
 }
 
@@ -200,6 +218,7 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
     if (blocks) mallopt(M_ARENA_MAX, 1);  // arenas would move what the driver maps, by how its threads run: decision 80
     constexpr unsigned long unchanged = 0xffffffff;
     const bool has_fixed_addresses = personality(unchanged) & ADDR_NO_RANDOMIZE;
+    vacate_what_was_not_given();
     const int text = catch_output();
     Preparation prepared;
     if (const ssize_t n = recv(link_fd, &prepared, sizeof prepared, 0); n != sizeof prepared) {
@@ -247,6 +266,8 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
     Sheet& sheet = open_sheet();
     publish(sheet.bare, own_data(statm));
     statm = File();
+    turns::Book* const book = prepared.takes_turns ? turns::map(turns_fd) : nullptr;
+    vacate(turns_fd);
     if (!failure) failure = shut(prepared.cage, sheet, extents, code);
     steps.done("cage");
     log::debug("a worker has started: {}", steps.text());
@@ -297,11 +318,9 @@ int run_worker(const std::string& library, bool warm, bool blocks) {
     session.contexts().set_home(context, 0);
     session.output().take_errors_from(errors_fd, log_fd);
     SessionScope scope(session);
-    turns::Book* const book = prepared.takes_turns ? turns::map(turns_fd) : nullptr;
     std::optional<TurnTaking> turns;
     ClientsWork work(session);
     if (book) session.take_turns(&turns.emplace(driver, *book, prepared.group, work, sheet));
-    if (prepared.takes_turns) close(turns_fd);
     Carried carried;
     if (wakes) {
         BridgeLink::Parts parts;

@@ -135,7 +135,20 @@ TEST(WorkerProcess, SaysWhichCallItsCageDenied) {
     const auto worker = start_worker("exit 3");
     publish(worker->sheet().denied, 41u);
     await_end(*worker);
+    log::start(stderr, "test", "error");
+    testing::internal::CaptureStderr();
     EXPECT_NE(worker->reap().find("its cage denies"), std::string::npos);
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("its cage denies"), std::string::npos);  // always
+}
+// It has the reading end, too: a bridge that waited there would wait for every process that has the other end.
+TEST(WorkerProcess, ThatHasLetItsPipeWaitKeepsNobodyWaiting) {
+    const auto worker = start_worker();
+    const File reading = test::workers_file(*worker, errors_fd), writing = test::workers_file(*worker, into_errors_fd);
+    if (!reading || !writing) GTEST_SKIP() << "no pidfd_getfd here";
+    ASSERT_EQ(fcntl(reading.fd(), F_SETFL, 0), 0);
+    kill(worker->pid(), SIGKILL);
+    await_end(*worker);
+    EXPECT_EQ(worker->reap(), "was killed by signal 9 (Killed)");
 }
 TEST(WorkerProcess, ThatCannotBeExecutedSaysSo) {
     Spawn what;

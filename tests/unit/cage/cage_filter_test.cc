@@ -216,6 +216,35 @@ TEST(CageFilter, OfNvidiasDriverReachesNobodyElse) {
     EXPECT_EQ(with_nvidias_list([&] { return getrlimit(RLIMIT_STACK, &limit); }).status, 0);
 }
 
+// Its bridge and other workers have these open, too: what is set of them holds for all, and a copy would have another
+// number. (A worker with extents has closed the region, whose number is not among them.)
+TEST(CageFilter, LetsNobodyChangeTheDescriptorsThatTheBridgeHasGiven) {
+    SKIP_WITH_SANITIZERS();
+    int off = 0;
+    for (const int fd : {link_fd, errors_fd, doorbell_fd, soft_card_fd}) {
+        const std::pair<const char*, std::function<void()>> attempts[] = {
+            {"fcntl", [=] { fcntl(fd, F_SETFL, 0); }},
+            {"fcntl", [=] { syscall(SYS_fcntl, std::uint64_t{1} << 32 | static_cast<unsigned>(fd), F_SETFL, 0); }},
+            {"fcntl", [=] { fcntl(fd, F_DUPFD, 32); }},
+            {"ioctl", [&off, fd] { ioctl(fd, FIONBIO, &off); }},
+            {"dup", [=] { dup(fd); }},
+            {"dup2", [=] { dup2(fd, 32); }},
+            {"dup3", [=] { dup3(fd, 32, 0); }}};
+        for (const auto& [name, attempt] : attempts)
+            EXPECT_EQ(ended_in_nvidias_list_for(attempt),
+                      std::string("called ") + name + ", which its cage denies (syscalls)")
+                << fd;
+        const std::pair<const char*, std::function<void()>> in_both[] = {
+            {"fcntl", [=] { fcntl(fd, F_DUPFD_CLOEXEC, 32); }},
+            {"ftruncate", [=] { return ftruncate(fd, 0); }},
+            {"fallocate", [=] { return fallocate(fd, 0, 0, 4096); }}};
+        for (const auto& [name, attempt] : in_both)
+            EXPECT_EQ(ended_for(attempt), std::string("called ") + name + ", which its cage denies (syscalls)") << fd;
+    }
+    EXPECT_EQ(ended_in_nvidias_list_for([] { fcntl(fcntl(0, F_DUPFD_CLOEXEC, 32), F_SETFL, O_NONBLOCK); }), "");
+    EXPECT_EQ(ended_for([] { return ftruncate(memfd_create("own", MFD_CLOEXEC), 4096); }), "");
+}
+
 TEST(CageRecord, TellsEachUnknownCallOnceAndHasItDone) {
     SKIP_WITH_SANITIZERS();
     const Child c = child([](std::uint32_t* denied) {

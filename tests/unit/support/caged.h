@@ -48,6 +48,8 @@ inline Child child(const std::function<int(std::uint32_t* denied)>& body) {
     const pid_t pid = fork();
     if (pid == 0) {
         dup2(log[1], log_fd);
+        for (int fd = region_fd; fd <= soft_card_fd; ++fd)  // as in a worker, what the body opens has a higher number
+            if (fcntl(fd, F_GETFD) < 0) dup2(STDIN_FILENO, fd);
         _exit(body(denied));
     }
     ::close(log[1]);

@@ -36,13 +36,15 @@ inline void await_end(const WorkerProcess& worker) {
     poll(&end, 1, -1);
 }
 
-// The worker's end of its link, to speak for it. -1: not available here.
-inline File workers_link(const WorkerProcess& worker) {
+// A descriptor of the worker's, by its number. -1: not available here.
+inline File workers_file(const WorkerProcess& worker, int number) {
     const std::string exe = "/proc/" + std::to_string(worker.pid()) + "/exe";
     std::error_code ec;
     const auto own = std::filesystem::read_symlink("/proc/self/exe", ec);
     while (std::filesystem::read_symlink(exe, ec) == own) usleep(1000);  // until its descriptors are in their places
-    return File(static_cast<int>(syscall(SYS_pidfd_getfd, worker.end(), link_fd, 0)));
+    return File(static_cast<int>(syscall(SYS_pidfd_getfd, worker.end(), number, 0)));
 }
+// Its end of its link, to speak for it.
+inline File workers_link(const WorkerProcess& worker) { return workers_file(worker, link_fd); }
 
 }  // namespace barcuda::test
