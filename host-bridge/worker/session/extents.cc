@@ -105,7 +105,7 @@ std::byte* Extents::locate(std::uint64_t offset, std::uint64_t bytes) const {
     if (extent == extents_.begin()) return nullptr;
     --extent;
     std::uint64_t end = extent->first + extent->second.bytes;
-    if (offset >= end && bytes != 0) return nullptr;
+    if (offset > end || (offset == end && bytes != 0)) return nullptr;
     while (end - offset < bytes) {  // a block may span adjacent extents
         if (++extent == extents_.end() || extent->first != end) return nullptr;
         end += extent->second.bytes;

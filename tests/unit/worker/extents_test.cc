@@ -55,6 +55,12 @@ TEST_F(ExtentsTest, AreWhereTheClientHasThem) {
     EXPECT_EQ(extents.map(5 * granule, granule).text(), "");
     EXPECT_TRUE(is_mapped(there + 5 * granule));
 }
+TEST_F(ExtentsTest, HaveNoPlaceForNothingBehindTheirEnd) {
+    EXPECT_NE(extents.locate(first, 0), nullptr);
+    EXPECT_NE(extents.locate(first + granule, 0), nullptr);
+    for (const std::uint64_t offset : {first + granule + 1, second - 1, second + granule + 8, ~std::uint64_t{0}})
+        EXPECT_EQ(extents.locate(offset, 0), nullptr) << offset;
+}
 TEST_F(ExtentsTest, AreRegisteredWhereTheyAre) {
     EXPECT_EQ(extents.register_all(driver), CUDA_SUCCESS);
     const std::uint64_t before = driver_calls();
