@@ -98,7 +98,7 @@ Verdict execute(Session& session, Host& host, const RequestHead& head, std::span
             note_stream<op>(session, parameters);
             if constexpr (std::is_same_v<Host, Witness>) {
                 (host.note_address(std::get<I>(parameters)), ...);
-                host.commit(body, answer.written());
+                if (reply.ok()) host.commit(body, answer.written());  // else a lie, or its answer is not wanted
             }
         }
         if constexpr (std::is_same_v<Host, Witness>) host.end();

@@ -18,13 +18,11 @@ using Sort = Thing::Sort;
 
 std::uint64_t word_of(std::span<const std::byte> packet, std::size_t word) {
     std::uint64_t value = 0;
-    if (packet.size() >= (word + 1) * sizeof value)
-        std::memcpy(&value, packet.data() + word * sizeof value, sizeof value);
+    if (word < packet.size() / sizeof value) std::memcpy(&value, packet.data() + word * sizeof value, sizeof value);
     return value;
 }
 void set_word(std::vector<std::byte>& packet, std::size_t word, std::uint64_t value) {
-    if (packet.size() >= (word + 1) * sizeof value)
-        std::memcpy(packet.data() + word * sizeof value, &value, sizeof value);
+    if (word < packet.size() / sizeof value) std::memcpy(packet.data() + word * sizeof value, &value, sizeof value);
 }
 
 // Of the memory that the command has made.

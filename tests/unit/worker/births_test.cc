@@ -106,6 +106,24 @@ TEST_F(BirthsTest, LaunchesAndCopiesAreNot) {
     EXPECT_TRUE((call<write_fence>(CUstream{}, ext::Fence{0x2000, 1}).ok()));
     EXPECT_EQ(births().count(), before);
 }
+// Its session ends; what is in front of the room is not its answer.
+TEST_F(BirthsTest, ACommandWithoutRoomForItsAnswerIsNot) {
+    const CUgraph g = graph();
+    const CUgraphExec e = exec(g);
+    node(g);
+    std::vector<std::byte> request(16);
+    Writer w(request);
+    w.put(id(e));
+    w.put(id(g));
+    const auto before = births().count();
+    for (const std::size_t room : {0, 8, 16}) {
+        std::vector<std::byte> memory(64);
+        Writer answer(std::span<std::byte>(memory).subspan(32, room));
+        const RequestHead head{static_cast<std::uint32_t>(exec_update), 0};
+        EXPECT_TRUE(perform(ground.session, head, request, true, answer).lie) << room;
+        EXPECT_EQ(births().count(), before) << room;
+    }
+}
 TEST_F(BirthsTest, AModuleIsKeptWithItsFunctionsAndGoesWithThem) {
     const CUmodule m = module("code");
     const CUfunction f = function(m);
