@@ -97,7 +97,7 @@ enum : Traits {
 
     // Device memory, which is charged to the client (host-bridge/worker/quota/quota.h). charges() below belongs to
     // these.
-    uncharged = 1 << 14,        // makes an address or a handle, and takes no memory, or another client's
+    uncharged = 1 << 14,        // makes an address or a handle, and takes no memory by itself
     loads = 1 << 15,            // the driver takes memory for code; undone if that is too much
     may_load = 1 << 16,         // the same at the first use of the code, which nothing undoes
     maps = 1 << 17,             // parameters: address, bytes, offset, physical memory
@@ -107,6 +107,7 @@ enum : Traits {
     tells_room = 1 << 21,       // parameters: free and total bytes of the device, which a limit makes fewer
     graphs_allocate = 1 << 22,  // a graph may get a node that allocates; with a stream: if that is captured
     current = 1 << 23,          // CUDA refuses it in a thread without a current context
+    opens = 1 << 24,            // another client's memory has an address here: it counts for both
 };
 // What a call that succeeds is charged for: parameter `size` (bytes, or what describes the memory), times parameter
 // `count`.

@@ -36,7 +36,7 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
 #define BARCUDA_MEMORY_ROWS(X)                                                                        \
     X(cuMemGetInfo_v2,                                      inner_call, counts|tells_room|asks|current, out, out) \
     X(cuMemAllocPitch_v2,                                   call,       hosted|charges(2, 3)|current, out, out, in, in, in) \
-    X(cuMemGetAddressRange_v2,                              inner_call, counts|asks|current, maybe, maybe, in) \
+    X(cuMemGetAddressRange_v2,                              inner_call, hosted|counts|asks|current, maybe, maybe, in) \
     X(cuMemAllocAsync,                                      inner_call, hosted|charges(1)|graphs_allocate, out, in, use) \
     X(cuMemAllocFromPoolAsync,                              inner_call, hosted|charges(1)|graphs_allocate, out, in, use, use) \
     X(cuMemFreeAsync,                                       inner_post, work|hosted, freed, use)             \
@@ -46,9 +46,9 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuMemPoolCreate,                                      inner_call, anywhere|uncharged, make, desc)  \
     X(cuMemPoolTrimTo,                                      inner_call, counts|anywhere|asks, use, in)          \
     X(cuMemPoolGetAccess,                                   inner_call, anywhere|asks, out, use, desc)   \
-    X(cuMemGetDefaultMemPool,                               inner_call, anywhere, give, desc, in)        \
-    X(cuMemGetMemPool,                                      inner_call, anywhere, give, desc, in)        \
-    X(cuMemSetMemPool,                                      inner_call, anywhere|lasts, desc, in, use)   \
+    X(cuMemGetDefaultMemPool,                               inner_call, anywhere|hosted, give, desc, in)        \
+    X(cuMemGetMemPool,                                      inner_call, anywhere|hosted, give, desc, in)        \
+    X(cuMemSetMemPool,                                      inner_call, anywhere|hosted|lasts, desc, in, use)   \
     X(cuMemPoolSetAccess,                                   inner_call, anywhere|lasts, use, access<2>, in) \
     X(cuMemAddressReserve,                                  call,       anywhere|uncharged, out, in, in, in, in) \
     X(cuMemAddressFree,                                     call,       anywhere, freed, in)             \
@@ -56,14 +56,14 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuMemUnmap,                                           inner_call, anywhere, freed, in)             \
     X(cuMemSetAccess,                                       inner_call, anywhere|lasts, in, in, access<3>, in) \
     X(cuMemGetAccess,                                       inner_call, anywhere|asks, out, desc, in)    \
-    X(cuMemCreate,                                          inner_call, anywhere|charges(1), make, in, desc, in) \
+    X(cuMemCreate,                                          inner_call, anywhere|hosted|charges(1), make, in, desc, in) \
     X(cuMemRelease,                                         inner_call, anywhere, drop)                  \
     X(cuMemGetAllocationGranularity,                        inner_call, anywhere|asks, out, desc, in)    \
     X(cuMemGetAllocationPropertiesFromHandle,               call,       anywhere|asks, told, use)        \
     X(cuMemPoolExportPointer,                               call,       hosted|lasts, out, device_word<1>) \
-    X(cuMemPoolImportPointer,                               call,       hosted|uncharged, out, use, desc) \
+    X(cuMemPoolImportPointer,                               call,       hosted|uncharged|opens, out, use, desc) \
     X(cuIpcGetMemHandle,                                    inner_call, hosted|lasts|current, out, device_word<1>) \
-    X(cuIpcOpenMemHandle_v2,                                inner_call, hosted|uncharged|current, out, in, in) \
+    X(cuIpcOpenMemHandle_v2,                                inner_call, hosted|uncharged|opens|current, out, in, in) \
     X(cuIpcCloseMemHandle,                                  inner_call, hosted, freed)                \
     X(cuIpcGetEventHandle,                                  inner_call, hosted|lasts, out, use)       \
     X(cuIpcOpenEventHandle,                                 inner_call, hosted|current, make, in)             \

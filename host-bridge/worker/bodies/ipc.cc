@@ -7,8 +7,10 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #include "host-bridge/worker/bodies/body.h"
+#include "host-bridge/worker/quota/quota.h"
 
 namespace barcuda {
 namespace {
@@ -44,18 +46,26 @@ template <class Outer> CUresult find_handle(Kind kind, Outer& outer, File& file)
 
 constexpr auto posix = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
+// In place of a driver's handle, of which a descriptor needs none, the bridge keeps what an importer is charged for.
+// (An earlier build kept zeros.)
+static_assert(sizeof(Quota::Extent) <= sizeof(ext::Token));
+
 // `make` lets the driver make a descriptor.
-CUresult share_file(Kind kind, ext::Token& token, auto make) {
+CUresult share_file(Kind kind, ext::Token& token, auto make, const Quota::Extent& memory = {}) {
     int fd = -1;
     if (CUresult r = make(&fd); r != CUDA_SUCCESS) return r;
     token = {};
+    std::memcpy(&token, &memory, sizeof memory);
     return share(kind, token, File(fd));
 }
 // `open` lets the driver open the descriptor.
 CUresult find_file(Kind kind, ext::Token token, auto open) {
     File file;
     const CUresult r = find(kind, token, &file);
-    return r == CUDA_SUCCESS ? open(reinterpret_cast<void*>(std::intptr_t{file.fd()})) : r;
+    if (r != CUDA_SUCCESS) return r;
+    Quota::Extent memory;
+    std::memcpy(static_cast<void*>(&memory), &token, sizeof memory);
+    return open(reinterpret_cast<void*>(std::intptr_t{file.fd()}), memory);
 }
 
 }  // namespace
@@ -63,13 +73,18 @@ CUresult find_file(Kind kind, ext::Token token, auto open) {
 namespace ext {
 CUresult export_memory(Token* token, CUmemGenericAllocationHandle memory) {
     const auto make = driver().cuMemExportToShareableHandle;
-    return make ? share_file(Kind::allocation, *token, [&](int* fd) { return make(fd, memory, posix, 0); })
-                : CUDA_ERROR_NOT_SUPPORTED;
+    if (!make) return CUDA_ERROR_NOT_SUPPORTED;
+    return share_file(
+        Kind::allocation, *token, [&](int* fd) { return make(fd, memory, posix, 0); },
+        quota() ? quota()->extent_of(memory) : Quota::Extent{});
 }
 CUresult import_memory(CUmemGenericAllocationHandle* memory, Token token) {
     const auto open = driver().cuMemImportFromShareableHandle;
-    return open ? find_file(Kind::allocation, token, [&](void* fd) { return open(memory, fd, posix); })
-                : CUDA_ERROR_NOT_SUPPORTED;
+    if (!open) return CUDA_ERROR_NOT_SUPPORTED;
+    return find_file(Kind::allocation, token, [&](void* fd, const Quota::Extent& its) {
+        const auto import = [&] { return open(memory, fd, posix); };
+        return quota() && its.bytes ? quota()->create(its.device, its.bytes, memory, import) : import();
+    });
 }
 CUresult export_pool(Token* token, CUmemoryPool pool) {
     const auto make = driver().cuMemPoolExportToShareableHandle;
@@ -78,7 +93,7 @@ CUresult export_pool(Token* token, CUmemoryPool pool) {
 }
 CUresult import_pool(CUmemoryPool* pool, Token token) {
     const auto open = driver().cuMemPoolImportFromShareableHandle;
-    return open ? find_file(Kind::pool, token, [&](void* fd) { return open(pool, fd, posix, 0); })
+    return open ? find_file(Kind::pool, token, [&](void* fd, const auto&) { return open(pool, fd, posix, 0); })
                 : CUDA_ERROR_NOT_SUPPORTED;
 }
 CUresult withdraw(Token token) {

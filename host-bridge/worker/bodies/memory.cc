@@ -7,6 +7,12 @@
 
 namespace barcuda::ext {
 namespace {
+// The driver knows memory of the worker, too: of the client's alone it is asked. (A managed variable may be no device
+// memory at the moment.)
+bool is_the_clients(CUdeviceptr address) {
+    return session().holds(reinterpret_cast<const void*>(address), 1) || session().reachable(address, 1).ok() ||
+           session().addresses().is_variable(address);
+}
 // Whether the client has freed the memory there, though the driver still has it.
 bool is_freed(CUdeviceptr address) {
     if (!session().deferred().pending() && !session().addresses().any_freed_in_order()) return false;
@@ -40,7 +46,7 @@ CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, 
         default: return CUDA_ERROR_NOT_SUPPORTED;
     }
     *value = 0;
-    if (is_freed(address)) return CUDA_ERROR_INVALID_VALUE;
+    if (is_freed(address) || !is_the_clients(address)) return CUDA_ERROR_INVALID_VALUE;
     void* values[] = {value};
     const CUresult r = driver().cuPointerGetAttributes(1, &attribute, values, address);
     // The driver's pointers stay here.
@@ -60,6 +66,42 @@ CUresult release(std::uint64_t offset, std::uint64_t bytes) { return session().d
 }  // namespace barcuda::ext
 
 namespace barcuda::body {
+BODY(cuMemGetAddressRange_v2)(CUdeviceptr* begin, std::size_t* bytes, CUdeviceptr address) {
+    if (!ext::is_the_clients(address)) return CUDA_ERROR_INVALID_VALUE;
+    return driver().cuMemGetAddressRange_v2(begin, bytes, address);
+}
+
+namespace {
+// Of the host's memory a client has its region: what a driver makes there no limit counts, and the worker's addresses
+// would be the program's. (Guests have pools of the host of their own: guest-allocator/driver/host_pool.h.)
+CUresult on_device(const CUmemLocation& place) {
+    if (crossing::on_host(place)) return CUDA_ERROR_NOT_SUPPORTED;
+    return place.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+}  // namespace
+BODY(cuMemCreate)
+(CUmemGenericAllocationHandle* memory, std::size_t bytes, const CUmemAllocationProp* what, unsigned long long flags) {
+    const CUresult r = on_device(what->location);
+    if (r != CUDA_SUCCESS) return r;
+    return driver().cuMemCreate ? driver().cuMemCreate(memory, bytes, what, flags) : CUDA_ERROR_NOT_SUPPORTED;
+}
+BODY(cuMemGetDefaultMemPool)(CUmemoryPool* pool, CUmemLocation* place, CUmemAllocationType type) {
+    const CUresult r = on_device(*place);
+    if (r != CUDA_SUCCESS) return r;
+    const auto get = driver().cuMemGetDefaultMemPool;
+    return get ? get(pool, place, type) : CUDA_ERROR_NOT_SUPPORTED;
+}
+BODY(cuMemGetMemPool)(CUmemoryPool* pool, CUmemLocation* place, CUmemAllocationType type) {
+    const CUresult r = on_device(*place);
+    if (r != CUDA_SUCCESS) return r;
+    return driver().cuMemGetMemPool ? driver().cuMemGetMemPool(pool, place, type) : CUDA_ERROR_NOT_SUPPORTED;
+}
+BODY(cuMemSetMemPool)(CUmemLocation* place, CUmemAllocationType type, CUmemoryPool pool) {
+    const CUresult r = on_device(*place);
+    if (r != CUDA_SUCCESS) return r;
+    return driver().cuMemSetMemPool ? driver().cuMemSetMemPool(place, type, pool) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 BODY(cuMemAllocPitch_v2)(CUdeviceptr* address, std::size_t* pitch, std::size_t width, std::size_t height, unsigned of) {
     const CUresult r = driver().cuMemAllocPitch_v2(address, pitch, width, height, of);
     if (r == CUDA_SUCCESS) session().addresses().given_again(*address);

@@ -20,6 +20,11 @@ constexpr std::uint64_t less(std::uint64_t a, std::uint64_t b) { return a - std:
 
 // ---- bytes of a device
 
+bool Quota::has(CUdevice device) {
+    if (devices_ == 0 && real.cuDeviceGetCount(&devices_) != CUDA_SUCCESS) devices_ = 0;
+    return device >= 0 && device < devices_;
+}
+
 bool Quota::take(CUdevice device, std::uint64_t bytes) {
     Books& b = books_[device];
     const std::uint64_t most = limit();
@@ -159,8 +164,26 @@ void Quota::freed_in_stream(std::uint64_t name) { refund(name); }
 bool Quota::refund(std::uint64_t name) {
     const auto t = things_.find(name);
     if (t == things_.end()) return false;
+    if (--t->second.holds > 0) return true;
     give(t->second.device, t->second.bytes);
     things_.erase(t);
+    return true;
+}
+
+bool Quota::opened(CUdeviceptr address) {
+    if (const auto known = things_.find(address); known != things_.end()) {
+        ++known->second.holds;
+        return true;
+    }
+    const CUdevice device = current();
+    CUdeviceptr begin = 0;
+    std::size_t bytes = 0;
+    if (real.cuMemGetAddressRange_v2(&begin, &bytes, address) != CUDA_SUCCESS) bytes = 0;  // it does not say
+    if (!take_or_trim(device, bytes)) return false;
+    CUcontext context = nullptr;
+    real.cuCtxGetCurrent(&context);
+    things_[address] = {device, bytes, context};
+    note(device);
     return true;
 }
 
@@ -241,13 +264,25 @@ void Quota::trimmed(CUdevice device) {
 CUresult Quota::create(CUdevice device, std::uint64_t bytes, CUmemGenericAllocationHandle* handle,
                        const std::function<CUresult()>& function) {
     const std::lock_guard lock(mutex);
+    if (!has(device)) return CUDA_ERROR_INVALID_DEVICE;
     if (!take_or_trim(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
     const CUresult r = function();
-    if (r == CUDA_SUCCESS) {
-        physical_[*handle] = {device, bytes, 1, 0};
-        note(device);
-    } else give(device, bytes);
+    if (r != CUDA_SUCCESS) {
+        give(device, bytes);
+        return r;
+    }
+    const auto [p, fresh] = physical_.try_emplace(*handle, Physical{device, bytes, 1, 0});
+    if (!fresh) {  // a driver may know what it has imported as what it has
+        ++p->second.handles;
+        give(device, bytes);
+    }
+    note(device);
     return r;
+}
+Quota::Extent Quota::extent_of(CUmemGenericAllocationHandle handle) {
+    const std::lock_guard lock(mutex);
+    const auto p = physical_.find(handle);
+    return p == physical_.end() ? Extent{} : Extent{p->second.device, p->second.bytes};
 }
 void Quota::held(CUmemGenericAllocationHandle handle, int more) {
     if (const auto p = physical_.find(handle); p != physical_.end()) {
@@ -294,6 +329,7 @@ void Quota::count_graphs() {
 
 CUresult Quota::add_node(CUdevice device, std::uint64_t bytes, const std::function<CUresult()>& function) {
     const std::lock_guard lock(mutex);
+    if (!has(device)) return CUDA_ERROR_INVALID_VALUE;
     graphs_allocate_ = true;
     if (limit() == 0) {
         limited_ = false;

@@ -70,13 +70,22 @@ class Quota {
     // In the order of a stream: mostly a pool's, which is counted as a whole.
     void freed_in_stream(std::uint64_t name);
     void context_gone(CUcontext context);
+    // Memory that another process shows, which has an address here now: it is counted in both, because either may end
+    // first, and once, however often it is opened. False: that is too much.
+    bool opened(CUdeviceptr address);
 
     // ---- pools: what they have reserved, which they keep as long as they like
     void note_pool(CUmemoryPool pool, CUdevice device) { pools_.try_emplace(pool, Pool{device, 0}); }
     void forget_pool(CUmemoryPool pool);
     CUresult allocate_from(CUmemoryPool pool, std::uint64_t bytes, const std::function<CUresult()>& function);
 
-    // ---- physical memory: freed when no handle holds it and it is mapped nowhere
+    // ---- physical memory: freed when no handle holds it and it is mapped nowhere. What another process shows is
+    // counted as what is made here, for the same reason as above.
+    struct Extent {
+        CUdevice device = 0;
+        std::uint64_t bytes = 0;  // 0: not counted
+    };
+    Extent extent_of(CUmemGenericAllocationHandle handle);
     CUresult create(CUdevice device, std::uint64_t bytes, CUmemGenericAllocationHandle* handle,
                     const std::function<CUresult()>& function);
     void held(CUmemGenericAllocationHandle handle, int more);
@@ -106,6 +115,7 @@ class Quota {
         CUdevice device;
         std::uint64_t bytes;
         CUcontext context;
+        unsigned holds = 1;  // how often it must be freed
     };
     struct Pool {
         CUdevice device;
@@ -125,6 +135,8 @@ class Quota {
         bool placed = false;  // the driver keeps the memory from the first launch until it is trimmed
     };
 
+    // The guest may name any number; of real devices alone there are books.
+    bool has(CUdevice device);
     bool take(CUdevice device, std::uint64_t bytes);
     // The same, but first frees what pools keep and do not use.
     bool take_or_trim(CUdevice device, std::uint64_t bytes) {
@@ -152,6 +164,7 @@ class Quota {
     Granter& granter_;
     Allowance& allowance_;
     const OwnMemory own_;
+    int devices_ = 0;               // 0: not asked yet
     bool limited_ = false;          // when last checked; without a limit pools and graphs are not counted call by call
     bool graphs_allocate_ = false;  // a node that allocates was made, or may have been captured
     std::map<CUdevice, Books> books_;

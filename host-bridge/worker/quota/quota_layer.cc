@@ -110,6 +110,8 @@ template <class Call, class Undo> CUresult admitted(const Call& call, const Undo
 }
 void undo(CUmodule module) { quota()->real.cuModuleUnload(module); }
 void undo(CUlibrary library) { quota()->real.cuLibraryUnload(library); }
+void close(CUdeviceptr address, CUipcMemHandle*) { quota()->real.cuIpcCloseMemHandle(address); }
+void close(CUdeviceptr address, CUmemPoolPtrExportData*) { quota()->real.cuMemFreeAsync(address, nullptr); }
 
 template <Op> constexpr auto entry = nullptr;
 #define X(name, ...) template <> constexpr auto entry<Op::name> = &Driver::name;
@@ -130,7 +132,7 @@ template <Op op, class... P> struct Layered<op, CUresult (*)(P...)> {
     static constexpr bool places = has(op, trait::work) && is_among<CUgraphExec, P...>;  // what a graph allocates
     static constexpr bool is_needed = charges(op) || drops || makes_pool || instantiates || places ||
                                       has(op, trait::loads | trait::may_load | trait::maps | trait::retains |
-                                                  trait::trims | trait::resets | trait::tells_room);
+                                                  trait::trims | trait::resets | trait::tells_room | trait::opens);
 
     static CUresult function(P... given) {
         const Arguments all(given...);
@@ -140,6 +142,13 @@ template <Op op, class... P> struct Layered<op, CUresult (*)(P...)> {
         else if constexpr (has(op, trait::may_load)) {
             const CUresult r = call();
             return r == CUDA_SUCCESS && quota()->over() ? CUDA_ERROR_OUT_OF_MEMORY : r;
+        } else if constexpr (has(op, trait::opens)) {
+            using Shown = std::conditional_t<is_among<CUipcMemHandle, P...>, CUipcMemHandle, CUmemPoolPtrExportData>;
+            const std::lock_guard lock(quota()->mutex);
+            const CUresult r = call();
+            if (r != CUDA_SUCCESS || quota()->opened(*std::get<0>(all))) return r;
+            close(*std::get<0>(all), static_cast<Shown*>(nullptr));
+            return CUDA_ERROR_OUT_OF_MEMORY;
         } else if constexpr (places) {
             if (!quota()->has_allocating_graphs()) return call();
             return quota()->launch(argument<CUgraphExec>(all), call);
@@ -162,7 +171,7 @@ template <Op op, class... P> struct Layered<op, CUresult (*)(P...)> {
             return quota()->add_node(argument<CUDA_MEM_ALLOC_NODE_PARAMS*>(all)->poolProps.location.id, bytes, call);
         else if constexpr (is_among<const CUmemAllocationProp*, P...>) {
             const CUmemLocation place = argument<const CUmemAllocationProp*>(all)->location;
-            if (place.type != CU_MEM_LOCATION_TYPE_DEVICE) return call();
+            if (place.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;  // it counts for no client
             return quota()->create(place.id, bytes, std::get<0>(all), call);
         } else if constexpr (is_among<CUstream, P...>) {
             CUmemoryPool pool = nullptr;

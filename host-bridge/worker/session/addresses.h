@@ -7,6 +7,7 @@
 // exists. Two things the driver cannot know: memory that the client has freed and the driver still has (deferred.h) is
 // no longer the client's; and memory of another process is closed as often as it was opened.
 #pragma once
+#include <iterator>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -108,6 +109,12 @@ class Addresses {
     }
     void end_variables(std::uint64_t code) {
         std::erase_if(variables_, [code](const auto& v) { return v.second.code == code; });
+    }
+    bool is_variable(CUdeviceptr address) const {
+        const auto behind = variables_.upper_bound(address);
+        if (behind == variables_.begin()) return false;
+        const auto& [start, variable] = *std::prev(behind);
+        return !variable.retired && address - start < variable.bytes;
     }
     // Some of it is a variable of code that the client has unloaded.
     bool went_with_its_code(CUdeviceptr address, std::uint64_t bytes) const {

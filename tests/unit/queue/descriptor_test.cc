@@ -8,6 +8,8 @@
 
 #include <cstring>
 
+#include "host-bridge/worker/quota/granter.h"
+#include "host-bridge/worker/quota/quota.h"
 #include "tests/unit/support/loopback.h"
 
 namespace barcuda {
@@ -96,9 +98,11 @@ struct DescriptorTest : Loopback {
         EXPECT_TRUE(create(made, type).ok());
         return made;
     }
-    Verdict create(CUmemGenericAllocationHandle& made, CUmemAllocationHandleType type) {
+    Verdict create(CUmemGenericAllocationHandle& made, CUmemAllocationHandleType type,
+                   CUmemLocationType place = CU_MEM_LOCATION_TYPE_DEVICE) {
         CUmemAllocationProp p{};
         p.requestedHandleTypes = type;
+        p.location.type = place;
         return call<Op::cuMemCreate>(&made, std::size_t{1} << 21, static_cast<const CUmemAllocationProp*>(&p), 0ull);
     }
     Verdict create(CUmemoryPool& made, CUmemAllocationHandleType type, CUmemLocationType place,
@@ -247,6 +251,69 @@ TEST_F(DescriptorTest, PoolsOfTheHostAreRefused) {
         EXPECT_EQ(create(none, CU_MEM_HANDLE_TYPE_NONE, place).result, CUDA_ERROR_NOT_SUPPORTED);
     EXPECT_EQ(create(none, CU_MEM_HANDLE_TYPE_NONE, CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_ALLOCATION_TYPE_MANAGED).result,
               CUDA_ERROR_NOT_SUPPORTED);
+}
+// With a quota between the session and the driver.
+struct Counted : Loopback {
+    struct Nobody : Granter {
+        CUresult grant(std::uint64_t, std::uint64_t&, std::uint64_t&) override { return CUDA_ERROR_OUT_OF_MEMORY; }
+        void release(std::uint64_t, std::uint64_t) override {}
+        CUresult share(Shared::Kind, Shared::Handle&, const File&) override { return CUDA_ERROR_NOT_SUPPORTED; }
+        CUresult find_shared(Shared::Kind, Shared::Handle&, File&) override { return CUDA_ERROR_NOT_SUPPORTED; }
+        void withdraw(const Shared::Handle&) override {}
+    };
+    static inline Told all;
+    static inline Nobody granter;
+    static inline Sheet sheet;
+    static inline Allowance allowance{sheet};
+    static Driver counting() {
+        Driver d = driver_of(all);
+        d.cuDeviceGetCount = [](int* count) {
+            *count = 1;
+            return CUDA_SUCCESS;
+        };
+        enforce_quota(d, granter, allowance, {});
+        return d;
+    }
+    Counted() : Loopback(counting()) {}
+};
+TEST_F(Counted, MemoryThatIsImportedIsTheImportersToo) {
+    CUmemAllocationProp what{};
+    what.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    what.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    CUmemGenericAllocationHandle made = 0, imported = 0;
+    ASSERT_TRUE((
+        call<Op::cuMemCreate>(&made, std::size_t{1} << 21, static_cast<const CUmemAllocationProp*>(&what), 0ull).ok()));
+    ext::Token token{};
+    ASSERT_TRUE(call<Op::export_memory>(&token, made).ok());
+    ASSERT_TRUE(call<Op::import_memory>(&imported, token).ok());
+    ASSERT_TRUE(call<Op::cuMemRelease>(made).ok());
+    EXPECT_EQ(sheet.device_memory[0], 1u << 21);
+    ASSERT_TRUE(call<Op::cuMemRelease>(imported).ok());
+    EXPECT_EQ(sheet.device_memory[0], 0u);
+}
+
+// No limit counts it, and the program would have the addresses of the worker's memory.
+TEST_F(DescriptorTest, MemoryOfTheHostIsRefused) {
+    for (auto place :
+         {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA, CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT}) {
+        CUmemGenericAllocationHandle none = 0;
+        EXPECT_EQ(create(none, CU_MEM_HANDLE_TYPE_NONE, place).result, CUDA_ERROR_NOT_SUPPORTED);
+    }
+    EXPECT_EQ(all.created, 0u);
+}
+TEST_F(DescriptorTest, TheDriversOwnPoolsOfTheHostAreRefused) {
+    const CUmemoryPool own = pool();
+    const auto before = world.calls;
+    for (auto place :
+         {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA, CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT}) {
+        CUmemLocation where{place, {0}};
+        CUmemoryPool none = nullptr;
+        constexpr auto pinned = CU_MEM_ALLOCATION_TYPE_PINNED;
+        EXPECT_EQ((call<Op::cuMemGetDefaultMemPool>(&none, &where, pinned).result), CUDA_ERROR_NOT_SUPPORTED);
+        EXPECT_EQ((call<Op::cuMemGetMemPool>(&none, &where, pinned).result), CUDA_ERROR_NOT_SUPPORTED);
+        EXPECT_EQ((call<Op::cuMemSetMemPool>(&where, pinned, own).result), CUDA_ERROR_NOT_SUPPORTED);
+    }
+    EXPECT_EQ(world.calls, before);
 }
 
 }  // namespace

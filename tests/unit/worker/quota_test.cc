@@ -23,6 +23,10 @@ struct QuotaTest : testing::Test, Granter {
             *device = 0;
             return CUDA_SUCCESS;
         };
+        driver.cuDeviceGetCount = [](int* count) {
+            *count = 2;
+            return CUDA_SUCCESS;
+        };
         driver.cuCtxGetCurrent = [](CUcontext* context) {
             *context = nullptr;
             return CUDA_SUCCESS;
@@ -70,12 +74,17 @@ TEST_F(QuotaTest, RefusesWhatIsBeyondALimit) {
 // The functions in a driver's table that count follow from the rows.
 namespace layer {
 std::uint64_t next = 0x1000;
+int open = 0;  // by cuIpcOpenMemHandle
 CUcontext context = reinterpret_cast<CUcontext>(1);
 
 Driver driver() {
     Driver d;
     d.cuCtxGetDevice = [](CUdevice* device) {
         *device = 0;
+        return CUDA_SUCCESS;
+    };
+    d.cuDeviceGetCount = [](int* count) {
+        *count = 2;
         return CUDA_SUCCESS;
     };
     d.cuCtxGetCurrent = [](CUcontext* current) {
@@ -106,6 +115,24 @@ Driver driver() {
         return CUDA_SUCCESS;
     };
     d.cuMemFreeAsync = [](CUdeviceptr, CUstream) { return CUDA_SUCCESS; };
+    d.cuIpcOpenMemHandle_v2 = [](CUdeviceptr* p, CUipcMemHandle, unsigned) {
+        *p = 0x500000;
+        ++open;
+        return CUDA_SUCCESS;
+    };
+    d.cuIpcCloseMemHandle = [](CUdeviceptr) {
+        --open;
+        return CUDA_SUCCESS;
+    };
+    d.cuMemPoolImportPointer = [](CUdeviceptr* p, CUmemoryPool, CUmemPoolPtrExportData*) {
+        *p = 0x600000;
+        return CUDA_SUCCESS;
+    };
+    d.cuMemGetAddressRange_v2 = [](CUdeviceptr* begin, std::size_t* bytes, CUdeviceptr p) {
+        *begin = p;
+        *bytes = 3 * mib;
+        return CUDA_SUCCESS;
+    };
     d.cuMemUnmap = [](CUdeviceptr, std::size_t) { return CUDA_SUCCESS; };
     d.cuTexObjectDestroy = [](CUtexObject) { return CUDA_SUCCESS; };
     d.cuCtxDestroy_v2 = [](CUcontext) { return CUDA_SUCCESS; };
@@ -157,6 +184,49 @@ TEST_F(QuotaLayer, ChargesPhysicalMemoryAsLongAsItIsHeldOrMapped) {
     EXPECT_EQ(counted(), 2 * mib);
     ASSERT_EQ(table.cuMemUnmap(0x100000, 2 * mib), CUDA_SUCCESS);
     EXPECT_EQ(counted(), 0u);
+}
+// Its owner may be gone before this client.
+TEST_F(QuotaLayer, ChargesMemoryOfAnotherProcessOnceUntilItIsClosedAsOftenAsItWasOpened) {
+    CUdeviceptr p = 0;
+    ASSERT_EQ(table.cuIpcOpenMemHandle_v2(&p, CUipcMemHandle{}, 0), CUDA_SUCCESS);
+    ASSERT_EQ(table.cuIpcOpenMemHandle_v2(&p, CUipcMemHandle{}, 0), CUDA_SUCCESS);
+    EXPECT_EQ(counted(), 3 * mib);
+    EXPECT_EQ(table.cuIpcCloseMemHandle(p), CUDA_SUCCESS);
+    EXPECT_EQ(counted(), 3 * mib);
+    EXPECT_EQ(table.cuIpcCloseMemHandle(p), CUDA_SUCCESS);
+    EXPECT_EQ(counted(), 0u);
+    CUmemPoolPtrExportData shown{};
+    ASSERT_EQ(table.cuMemPoolImportPointer(&p, nullptr, &shown), CUDA_SUCCESS);
+    EXPECT_EQ(counted(), 3 * mib);
+    EXPECT_EQ(table.cuMemFreeAsync(p, nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(counted(), 0u);
+}
+TEST_F(QuotaLayer, ClosesMemoryOfAnotherProcessThatIsBeyondTheLimit) {
+    sheet.limits[static_cast<unsigned>(Limit::device_memory)] = mib;
+    CUdeviceptr p = 0;
+    layer::open = 0;
+    EXPECT_EQ(table.cuIpcOpenMemHandle_v2(&p, CUipcMemHandle{}, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(layer::open, 0);
+    EXPECT_EQ(counted(), 0u);
+}
+TEST_F(QuotaLayer, RefusesPhysicalMemoryThatIsNoDevices) {
+    CUmemGenericAllocationHandle memory = 0;
+    for (const auto place : {CU_MEM_LOCATION_TYPE_INVALID, CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA}) {
+        CUmemAllocationProp what{};
+        what.location.type = place;
+        EXPECT_NE(table.cuMemCreate(&memory, mib, &what, 0), CUDA_SUCCESS);
+    }
+    EXPECT_EQ(memory, 0u);
+}
+// The books have no place for a device that there is not.
+TEST_F(QuotaLayer, RefusesPhysicalMemoryOfADeviceThatThereIsNot) {
+    CUmemGenericAllocationHandle memory = 0;
+    for (const int device : {-1, 2, 1 << 30}) {
+        CUmemAllocationProp what{};
+        what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+        EXPECT_EQ(table.cuMemCreate(&memory, mib, &what, 0), CUDA_ERROR_INVALID_DEVICE);
+    }
+    EXPECT_EQ(memory, 0u);
 }
 TEST_F(QuotaLayer, RefusesBeforeTheDriverIsAsked) {
     sheet.limits[static_cast<unsigned>(Limit::device_memory)] = mib;
