@@ -25,6 +25,7 @@
 #include "shm-device/kinds/structs.h"
 #include "shm-device/kinds/verdict.h"
 #include "shm-device/queue/packet.h"
+#include "shm-device/queue/wire.h"
 
 namespace barcuda {
 
@@ -153,16 +154,6 @@ struct answered {  // struct* that the driver also writes to
     };
 };
 
-struct told {  // struct*, filled by the driver; what it names is told as ids
-    template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
-        static constexpr Life life = Life::names;
-        void publish(Writer& w, auto&, auto& host) {
-            Crossing<std::remove_pointer_t<T>>::disclose(this->value, host);
-            w.put(this->value);
-        }
-    };
-};
-
 struct maybe_desc {  // the same as desc, or null
     template <class T, std::size_t I> struct As : Plain {
         using Struct = std::remove_const_t<std::remove_pointer_t<T>>;
@@ -208,9 +199,22 @@ struct use {  // a handle; the guest only ever holds its id
     };
 };
 
+// And of the end of an object that the client has not made, but has been told of (its id is the host's). CUDA_SUCCESS:
+// it may be ended all the same, as a graph that was captured.
+template <class T> inline constexpr CUresult of_a_borrowed_handle =
+    std::is_same_v<T, CUmodule> ? CUDA_ERROR_NOT_PERMITTED
+    : std::is_same_v<T, CUlibrary> || std::is_same_v<T, CUevent> || std::is_same_v<T, CUarray> ||
+            std::is_same_v<T, CUmipmappedArray>
+        ? CUDA_ERROR_INVALID_HANDLE
+        : CUDA_SUCCESS;
+
 struct drop {  // a handle that is gone when the call has succeeded
     template <class T, std::size_t I> struct As : use::As<T, I> {
         static constexpr Life life = Life::drops;
+        Verdict check(auto&, auto& host) {
+            const Verdict verdict = host.find(this->id, this->value);
+            return verdict.ok() && this->id >= wire::given ? Verdict{of_a_borrowed_handle<T>} : verdict;
+        }
         void publish(Writer&, auto&, auto& host) { host.drop(this->id); }
         static void receive(Reader&, const auto& args, auto& guest) {
             guest.free_id(std::bit_cast<std::uint64_t>(std::get<I>(args)));
@@ -247,6 +251,18 @@ struct make {  // *pointer to a new handle, whose id the guest chooses: the call
     };
 };
 
+// The last handle that a command uses. What the driver tells of, and the client had no id for, is a part of that: it
+// may end with it. 0: there is none.
+template <class T, std::size_t I> std::uint64_t used(const use::As<T, I>& parameter, std::uint64_t) {
+    return parameter.id;
+}
+template <class Other> std::uint64_t used(const Other&, std::uint64_t before) { return before; }
+template <class... Parameters> std::uint64_t last_used(const std::tuple<Parameters...>& params) {
+    std::uint64_t last = 0;
+    std::apply([&](const auto&... each) { ((last = used(each, last)), ...); }, params);
+    return last;
+}
+
 struct give {  // *pointer to a handle that the driver already has: the host names it
     template <class T, std::size_t I> struct As : Plain {
         static constexpr Life life = Life::names;
@@ -257,10 +273,29 @@ struct give {  // *pointer to a handle that the driver already has: the host nam
         static std::size_t room_back(const auto&) { return 8; }
         static Verdict check(auto&, auto& host) { return host.template room<Handle>(); }
         T pass() { return &value; }
-        void publish(Writer& w, auto&, auto& host) { w.put(id = host.name(value)); }
+        void publish(Writer& w, auto& params, auto& host) {
+            // (A captured graph is what its capture leaves behind: Session::captured.)
+            w.put(id = host.name(value, std::is_same_v<Handle, CUgraph> ? 0 : last_used(params)));
+        }
         static void receive(Reader& r, const auto& args, auto&) {
             std::uint64_t id = 0;
             if (r.get(id)) *std::get<I>(args) = std::bit_cast<Handle>(id);
+        }
+    };
+};
+
+template <class Host> struct Within {  // the host, for what is a part of `whole`
+    std::uint64_t name(auto handle) { return host.name(handle, whole); }
+    Host& host;
+    const std::uint64_t whole;
+};
+struct told {  // struct*, filled by the driver; what it names is told as ids
+    template <class T, std::size_t I> struct As : Out<false>::As<T, I> {
+        static constexpr Life life = Life::names;
+        template <class Host> void publish(Writer& w, auto& params, Host& host) {
+            Within<Host> within{host, last_used(params)};
+            Crossing<std::remove_pointer_t<T>>::disclose(this->value, within);
+            w.put(this->value);
         }
     };
 };

@@ -35,6 +35,7 @@ CUresult capture_info(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t
         *count = 0;
         return CUDA_SUCCESS;
     }
+    if (*graph && !session().handles().has(*graph)) session().captured(stream, *graph);
     if (nodes && found) std::memcpy(nodes, found, std::min(room, *count) * sizeof *nodes);
     return CUDA_SUCCESS;
 }
@@ -50,7 +51,7 @@ BODY(cuStreamSynchronize)(CUstream stream) {
 
 BODY(cuStreamEndCapture)(CUstream stream, CUgraph* graph) {
     const CUresult r = driver().cuStreamEndCapture(stream, graph);
-    session().addresses().capture_ended(stream, r == CUDA_SUCCESS ? *graph : nullptr);
+    session().capture_ended(stream, r == CUDA_SUCCESS ? *graph : nullptr);
     return r;
 }
 

@@ -129,6 +129,8 @@ void Session::drop(std::uint64_t id) {
         bounce_.stream_gone(stream);
         addresses_.stream_gone(stream);
         in_flight_.stream_gone(stream);
+        for (auto& [its, graph] : captured_)
+            if (its == stream) its = nullptr;
     }
     CUgraph graph = nullptr;
     if (handles_.find(id, graph)) addresses_.graph_gone(graph);
@@ -139,6 +141,24 @@ void Session::drop(std::uint64_t id) {
     curandGenerator_t random = nullptr;
     if (handles_.find(id, random)) in_flight_.handle_gone(random);
     handles_.drop(id);
+    if (stream && !captured_.empty()) forget_lost_graphs();
+}
+
+void Session::capture_ended(CUstream stream, CUgraph graph) {
+    addresses_.capture_ended(stream, graph);
+    std::erase_if(captured_, [graph](const auto& open) { return open.second == graph; });
+    if (!captured_.empty()) forget_lost_graphs();
+}
+
+// A capture has several streams, of which any may have been asked for the graph, and any may end it.
+void Session::forget_lost_graphs() {
+    std::erase_if(captured_, [this](const auto& open) {
+        const auto& [stream, graph] = open;
+        if (stream && streams_.captured_by(stream) == graph) return false;
+        addresses_.graph_gone(graph);
+        handles_.drop(handles_.id_of(graph));
+        return true;
+    });
 }
 
 void Session::forget_address(CUdeviceptr freed) {

@@ -30,6 +30,8 @@
 #include <memory>
 #include <set>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "host-bridge/worker/births/births.h"
 #include "host-bridge/worker/quota/allowance.h"
@@ -79,6 +81,9 @@ class Session {
     template <class T> bool is_part(T value, std::uint64_t whole) const { return handles_.is_part(value, whole); }
     void join(std::uint64_t id, std::uint64_t whole) { handles_.join(id, whole); }
     void drop(std::uint64_t id);
+    // The graph of this stream's capture has got an id, which is gone when the capture leaves no graph behind.
+    void captured(CUstream stream, CUgraph graph) { captured_.emplace_back(stream, graph); }
+    void capture_ended(CUstream stream, CUgraph graph);  // null: with an error
     // User objects end with their last reference, in a graph or in the program. Their ids are then released.
     void forget_ended_objects();
 
@@ -192,6 +197,7 @@ class Session {
   private:
     bool may_have_one_more(bool takes_device_memory);
     // The id of the context with which an object of this type ends; 0: none.
+    void forget_lost_graphs();
     template <class T> std::uint64_t place() {
         if constexpr (!lives_in_a_context<T>) return 0;
         else return handles_.name(std::is_same_v<T, CUstream> ? contexts_.current() : contexts_.owner());
@@ -222,7 +228,8 @@ class Session {
     UserObjects user_objects_;
     Recording recording_;
     Births births_;
-    TurnTaking* turns_ = nullptr;  // null: the worker takes no turns
+    TurnTaking* turns_ = nullptr;                         // null: the worker takes no turns
+    std::vector<std::pair<CUstream, CUgraph>> captured_;  // graphs of open captures that have ids
     std::set<std::uint64_t> objects_;
     std::unordered_map<CUdeviceptr, Shared::Handle> shown_;
     std::unique_ptr<std::byte[]> scratch_;
