@@ -47,8 +47,13 @@ Verdict perform(Session& host, const RequestHead& head, std::span<const std::byt
     // Memory that is deferred may be what is missing.
     if (verdict.result == CUDA_ERROR_OUT_OF_MEMORY && host.deferred().reap(true)) verdict = once();
     if (verdict.ok() && answered && !reply.ok()) verdict = a_lie;  // no room for the values that it asked for
-    if (!verdict.lie) host.end_command(head.op, verdict.result, answered);
-    return verdict;
+    if (verdict.lie) return verdict;
+    try {
+        const Verdict end = host.end_command(head.op, verdict.result, answered);
+        return end.lie ? end : verdict;
+    } catch (const std::bad_alloc&) {  // then a thread that waits would not be woken
+        return a_lie;
+    }
 }
 
 }  // namespace barcuda

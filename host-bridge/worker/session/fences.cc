@@ -65,14 +65,17 @@ CUresult Fences::write(CUstream stream) {
     return r;
 }
 
-void Fences::end_command(std::uint32_t op, CUresult result, bool answered) {
+Verdict Fences::end_command(std::uint32_t op, CUresult result, bool answered) {
     if (result != CUDA_SUCCESS && !answered) post_failure(op, result);
     else note(result);
-    if (!promised_.word) return;
+    if (!promised_.word) return fine;
+    if (refused_ >= most_refused) return a_lie;
     promised_.refused = true;
+    fences_.push_back(promised_);
     ++refused_;
-    fences_.push_back(std::exchange(promised_, {}));
+    promised_ = {};
     collect();
+    return fine;
 }
 
 bool Fences::collect() {

@@ -54,7 +54,8 @@ class Fences {
     CUresult write(CUstream stream);
     // Tells the client why the command has failed, unless its reply does (`answered`). Only then wakes the threads that
     // wait for a fence that the command leaves unwritten.
-    void end_command(std::uint32_t op, CUresult result, bool answered);
+    // A lie: no client has so many threads that wait for what will never be written.
+    Verdict end_command(std::uint32_t op, CUresult result, bool answered);
 
     // ---- outstanding fences
     // Forgets fences that have been written, and wakes the threads that sleep for one. True: some are outstanding.
@@ -86,6 +87,7 @@ class Fences {
         bool refused = false;        // the GPU will not write it
         bool reached() const;
     };
+    static constexpr std::size_t most_refused = 4096;
     void note(CUresult result);
     void fault(CUresult error);
     static void release(const Fence& fence);

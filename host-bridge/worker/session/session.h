@@ -138,7 +138,9 @@ class Session {
     TurnTaking* turns() const { return turns_; }
     // Other clients may open this memory of a pool by the token, until it is freed.
     void note_shown(CUdeviceptr memory, const Shared::Handle& token) { shown_[memory] = token; }
-    void end_command(std::uint32_t op, CUresult result, bool answered) { fences_.end_command(op, result, answered); }
+    Verdict end_command(std::uint32_t op, CUresult result, bool answered) {
+        return fences_.end_command(op, result, answered);
+    }
 
     // The GPU has as much unfinished work as the client may give it at a time (Limit::work). Asks the driver only if
     // fences do not tell.
@@ -195,9 +197,9 @@ class Session {
     Births& births() { return births_; }
 
   private:
+    void forget_lost_graphs();
     bool may_have_one_more(bool takes_device_memory);
     // The id of the context with which an object of this type ends; 0: none.
-    void forget_lost_graphs();
     template <class T> std::uint64_t place() {
         if constexpr (!lives_in_a_context<T>) return 0;
         else return handles_.name(std::is_same_v<T, CUstream> ? contexts_.current() : contexts_.owner());

@@ -301,6 +301,150 @@ TEST_F(GraphMemory, IsNotWhatAStreamAllocatesOutsideACapture) {
     allocate(stream());
     EXPECT_FALSE(fill());
 }
+TEST_F(GraphMemory, TheGraphOfACaptureThatHasGoneWrongIsUnknown) {
+    const auto told = [&](CUstream s) {
+        CUstreamCaptureStatus status{};
+        cuuint64_t number = 0;
+        std::size_t count = 0;
+        CUgraph g = nullptr;
+        EXPECT_TRUE((call<Op::capture_info>(s, &status, &number, &g, static_cast<CUgraphNode*>(nullptr), &count).ok()));
+        return g;
+    };
+    const auto expect_unknown = [&](CUgraph g) {
+        const auto before = world.calls;
+        EXPECT_EQ((call<Op::cuGraphDestroy>(g).result), CUDA_ERROR_INVALID_HANDLE);
+        EXPECT_EQ(world.calls, before);
+    };
+    const CUstream s = begun();
+    const CUgraph lost = told(s);
+    ASSERT_NE(lost, nullptr);
+    capturing = nullptr;
+    CUgraph g = nullptr;
+    EXPECT_FALSE((call<Op::cuStreamEndCapture>(s, &g).ok()));
+    expect_unknown(lost);
+
+    const CUstream gone = begun();
+    const CUgraph left = told(gone);
+    capturing = nullptr;
+    EXPECT_TRUE((call<Op::cuStreamDestroy_v2>(gone).ok()));
+    expect_unknown(left);
+
+    const CUstream good = begun();
+    const CUgraph made = told(good);
+    EXPECT_TRUE((call<Op::cuStreamEndCapture>(good, &g).ok()));
+    EXPECT_EQ(g, made);
+    EXPECT_TRUE((call<Op::cuStreamDestroy_v2>(good).ok()));
+    EXPECT_TRUE((call<Op::cuGraphDestroy>(g).ok()));
+}
+
+// What a driver tells of, the client never made: it is known as long as what it was told of.
+struct Borrowed : Loopback {
+    static Driver driver() {
+        Driver d = fake::driver();
+        d.cuGraphExecUpdate_v2 = [](CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo* why) {
+            why->result = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+            why->errorNode = reinterpret_cast<CUgraphNode>(fake::World::current().give());
+            why->errorFromNode = reinterpret_cast<CUgraphNode>(fake::World::current().give());
+            return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+        };
+        return d;
+    }
+    Borrowed() : Loopback(driver()) {}
+    CUgraphNode node(CUgraph g) {
+        CUgraphNode n = nullptr;
+        const CUgraphNode* none = nullptr;
+        EXPECT_TRUE((call<Op::cuGraphAddEmptyNode>(&n, g, none, std::size_t{0}).ok()));
+        return n;
+    }
+    template <Op op, class... Given> CUresult unasked(Given... given) {  // the driver has not been asked
+        const auto before = world.calls;
+        const CUresult r = call<op>(given...).result;
+        EXPECT_EQ(world.calls, before);
+        return r;
+    }
+};
+TEST_F(Borrowed, NodesThatDoNotFitGoWithTheirGraph) {
+    const CUgraph g = graph();
+    CUgraphExec e = nullptr;
+    EXPECT_TRUE((call<Op::cuGraphInstantiateWithFlags>(&e, g, 0ull).ok()));
+    CUgraphExecUpdateResultInfo why{};
+    CUresult verdict{};
+    ASSERT_TRUE((call<Op::exec_update>(e, g, &why, &verdict).ok()));
+    CUgraphNodeType type{};
+    EXPECT_TRUE((call<Op::cuGraphNodeGetType>(why.errorNode, &type).ok()));
+    EXPECT_TRUE((call<Op::cuGraphDestroy>(g).ok()));
+    EXPECT_EQ((unasked<Op::cuGraphNodeGetType>(why.errorNode, &type)), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ((unasked<Op::cuGraphNodeGetType>(why.errorFromNode, &type)), CUDA_ERROR_INVALID_HANDLE);
+}
+TEST_F(Borrowed, AFunctionOfANodeGoesWithTheNode) {
+    const CUgraph g = graph();
+    CUfunction f = nullptr;
+    ext::Shape shape{};
+    ASSERT_TRUE((call<Op::kernel_node>(node(g), &f, &shape, static_cast<void*>(reply.data()), std::size_t{0}).ok()));
+    EXPECT_TRUE((call<Op::cuFuncLoad>(f).ok()));
+    EXPECT_TRUE((call<Op::cuGraphDestroy>(g).ok()));
+    EXPECT_EQ((unasked<Op::cuFuncLoad>(f)), CUDA_ERROR_INVALID_HANDLE);
+}
+TEST_F(Borrowed, AnEventOfANodeGoesWithTheNodeAndIsNotTheClientsToDestroy) {
+    const CUgraph g = graph();
+    CUevent event = nullptr;
+    ASSERT_TRUE((call<Op::cuGraphEventRecordNodeGetEvent>(node(g), &event).ok()));
+    EXPECT_TRUE((call<Op::cuEventQuery>(event).ok()));
+    EXPECT_EQ((unasked<Op::cuEventDestroy_v2>(event)), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_TRUE((call<Op::cuGraphDestroy>(g).ok()));
+    EXPECT_EQ((unasked<Op::cuEventQuery>(event)), CUDA_ERROR_INVALID_HANDLE);
+}
+TEST_F(Borrowed, AModuleThatTheClientHasNotLoadedIsNotItsToUnload) {
+    const auto f = reinterpret_cast<CUfunction>(ground.session.name(reinterpret_cast<CUfunction>(world.give())));
+    CUmodule m = nullptr;
+    ASSERT_TRUE((call<Op::cuFuncGetModule>(&m, f).ok()));
+    EXPECT_EQ((unasked<Op::cuModuleUnload>(m)), CUDA_ERROR_NOT_PERMITTED);
+}
+
+// A driver that knows memory of its own process.
+struct Foreign : Loopback {
+    static constexpr CUdeviceptr workers = 0x7100'0000'0000;
+    static Driver driver() {
+        Driver d = fake::driver();
+        d.cuPointerGetAttributes = [](unsigned count, CUpointer_attribute* names, void** values, CUdeviceptr p) {
+            if (p != workers) return fake::driver().cuPointerGetAttributes(count, names, values, p);
+            for (unsigned i = 0; i < count; ++i)
+                *static_cast<std::uint32_t*>(values[i]) =
+                    names[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE ? CU_MEMORYTYPE_HOST : 1;
+            return CUDA_SUCCESS;
+        };
+        d.cuMemGetAddressRange_v2 = [](CUdeviceptr* begin, std::size_t* bytes, CUdeviceptr p) {
+            if (p != workers) return fake::driver().cuMemGetAddressRange_v2(begin, bytes, p);
+            if (begin) *begin = workers;
+            if (bytes) *bytes = 4096;
+            return CUDA_SUCCESS;
+        };
+        return d;
+    }
+    Foreign() : Loopback(driver()) {}
+};
+TEST_F(Foreign, TheWorkersMemoryIsNotDescribed) {
+    std::uint64_t value = 0;
+    for (const auto attribute : {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                 CU_POINTER_ATTRIBUTE_MAPPED, CU_POINTER_ATTRIBUTE_BUFFER_ID})
+        EXPECT_EQ((call<Op::pointer_attribute>(&value, attribute, workers).result), CUDA_ERROR_INVALID_VALUE);
+    CUdeviceptr begin = 0;
+    std::size_t bytes = 0;
+    EXPECT_EQ((call<Op::cuMemGetAddressRange_v2>(&begin, &bytes, workers).result), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_TRUE((call<Op::pointer_attribute>(&value, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, world.memory).ok()));
+    EXPECT_TRUE((call<Op::cuMemGetAddressRange_v2>(&begin, &bytes, world.memory).ok()));
+    EXPECT_EQ(begin, world.memory);
+}
+
+TEST_F(Loopback, FencesThatTheGpuWillNotWriteHaveAnEnd) {
+    EXPECT_TRUE((call<Op::write_fence>(CUstream{}, ext::Fence{0x2000, 1}).ok()));  // and the GPU never does
+    const auto nothing = reinterpret_cast<CUevent>(0x777);
+    constexpr unsigned many = 5000;
+    unsigned refused = 0;
+    while (refused < many && !call<Op::record_event>(nothing, CUstream{}, 0u, ext::Fence{0x2000, 2}).lie) ++refused;
+    EXPECT_GT(refused, 1000u);
+    EXPECT_LT(refused, many);
+}
 
 struct Textures : Loopback {
     CUDA_RESOURCE_DESC rows() {  // of four floats each, the last one at the end of what there is
