@@ -144,7 +144,7 @@ TEST_F(ResidentsTest, ClaimRowsAgainWhenALockedBookIsFree) {
     File file(fcntl(a.book.fd(), F_DUPFD_CLOEXEC, 0));
     Side c{scratch / "cards", 3};
     cards::Member next;
-    ASSERT_THAT(next.adopt(std::move(file), a.book.number()).text(), IsEmpty());
+    ASSERT_THAT(next.adopt(std::move(file), a.book.number(), 3).text(), IsEmpty());
     Residents residents(next, policy, {{gpu, size}}, reserve,
                         {[](int) { return std::nullopt; }, [](std::uint32_t) { return Bytes{0}; }}, {c.kept, true});
     const File stopped(open((scratch / "cards").c_str(), O_RDWR | O_CLOEXEC));
