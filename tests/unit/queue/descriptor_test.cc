@@ -306,7 +306,8 @@ TEST_F(DescriptorTest, TheDriversOwnPoolsOfTheHostAreRefused) {
     const auto before = world.calls;
     for (auto place :
          {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA, CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT}) {
-        CUmemLocation where{place, {0}};
+        CUmemLocation where{};
+        where.type = place;
         CUmemoryPool none = nullptr;
         constexpr auto pinned = CU_MEM_ALLOCATION_TYPE_PINNED;
         EXPECT_EQ((call<Op::cuMemGetDefaultMemPool>(&none, &where, pinned).result), CUDA_ERROR_NOT_SUPPORTED);
