@@ -117,15 +117,16 @@ void start() {
 
 std::uint64_t keep(const QueuedFunction& f) {
     std::lock_guard lock(mutex);
-    std::uint64_t* const known = f.once ? nullptr : &of_graphs()[{f.host_function.function, f.host_function.data}];
-    if (known && *known) return *known;
+    std::uint64_t none = 0;
+    std::uint64_t& known = f.once ? none : of_graphs()[{f.host_function.function, f.host_function.data}];
+    if (known != 0) return known;
     std::vector<std::uint64_t>& spare = free_numbers();
     const std::uint64_t number = spare.empty() ? next_number : spare.back();
     QueuedFunction* place = functions.at(number);
     if (!place) return 0;
     if (spare.empty()) ++next_number;
     else spare.pop_back();
-    if (known) *known = number;
+    known = number;
     *place = f;
     if (f.once) ++awaited;
     else in_graphs = true;

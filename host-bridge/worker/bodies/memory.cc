@@ -7,11 +7,15 @@
 
 namespace barcuda::ext {
 namespace {
-// The driver knows memory of the worker, too: of the client's alone it is asked. (A managed variable may be no device
-// memory at the moment.)
-bool is_the_clients(CUdeviceptr address) {
-    return session().holds(reinterpret_cast<const void*>(address), 1) || session().reachable(address, 1).ok() ||
-           session().addresses().is_variable(address);
+// The driver knows memory of the worker, too, which is the host's: of that it is not asked. (A range that is reserved and
+// not mapped has no type, and a managed variable may be no device memory at the moment.)
+bool is_the_workers(CUdeviceptr address) {
+    if (session().holds(reinterpret_cast<const void*>(address), 1)) return false;
+    CUpointer_attribute name = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    unsigned type = 0;
+    void* value = &type;
+    return driver().cuPointerGetAttributes(1, &name, &value, address) == CUDA_SUCCESS && type == CU_MEMORYTYPE_HOST &&
+           !session().addresses().is_variable(address);
 }
 // Whether the client has freed the memory there, though the driver still has it.
 bool is_freed(CUdeviceptr address) {
@@ -46,7 +50,7 @@ CUresult pointer_attribute(std::uint64_t* value, CUpointer_attribute attribute, 
         default: return CUDA_ERROR_NOT_SUPPORTED;
     }
     *value = 0;
-    if (is_freed(address) || !is_the_clients(address)) return CUDA_ERROR_INVALID_VALUE;
+    if (is_freed(address) || is_the_workers(address)) return CUDA_ERROR_INVALID_VALUE;
     void* values[] = {value};
     const CUresult r = driver().cuPointerGetAttributes(1, &attribute, values, address);
     // The driver's pointers stay here.
@@ -67,7 +71,7 @@ CUresult release(std::uint64_t offset, std::uint64_t bytes) { return session().d
 
 namespace barcuda::body {
 BODY(cuMemGetAddressRange_v2)(CUdeviceptr* begin, std::size_t* bytes, CUdeviceptr address) {
-    if (!ext::is_the_clients(address)) return CUDA_ERROR_INVALID_VALUE;
+    if (ext::is_the_workers(address)) return CUDA_ERROR_INVALID_VALUE;
     return driver().cuMemGetAddressRange_v2(begin, bytes, address);
 }
 
