@@ -223,7 +223,8 @@ TEST_F(QuotaLayer, RefusesPhysicalMemoryOfADeviceThatThereIsNot) {
     CUmemGenericAllocationHandle memory = 0;
     for (const int device : {-1, 2, 1 << 30}) {
         CUmemAllocationProp what{};
-        what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+        what.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        what.location.id = device;
         EXPECT_EQ(table.cuMemCreate(&memory, mib, &what, 0), CUDA_ERROR_INVALID_DEVICE);
     }
     EXPECT_EQ(memory, 0u);
