@@ -315,24 +315,30 @@ def test_a_stranger_that_comes_before_a_return_costs_time_alone(card, scratch):
 
 def test_changes_beside_a_stranger_that_comes_and_goes_cost_no_client(card, scratch):
     """Two clients that take turns, and a native process that eats the card in between. Many changes: BARCUDA_TEST_CHANGES=1000."""
-    changes, met, failed = int(os.environ.get("BARCUDA_TEST_CHANGES", "4")), 0, 0
+    changes, had = int(os.environ.get("BARCUDA_TEST_CHANGES", "4")), []
+
+    def stranger():
+        its = Program(scratch, "stranger", [sys.executable, "-c", STRANGER, LIBRARIES / "barcuda-soft/libcuda.so.1", random.randrange(40, 250) * MIB],
+                      env=card.variables)
+        until(lambda: "working" in its.out or not its.runs(), "the stranger has memory, or there is none")
+        had.append(its.runs())
+        return its
+
     sides = [card.side() for _ in range(2)]
+    one = stranger()  # of a free card
     clients = [crowd(side, "client", 300, 10 * changes) for side in sides]
-    for client in clients:
-        client.wait_for("working")
-    while all(client.runs() for client in clients):
+    while True:
         time.sleep(random.random())
-        stranger = Program(scratch, "stranger", [sys.executable, "-c", STRANGER, LIBRARIES / "barcuda-soft/libcuda.so.1", random.randrange(40, 250) * MIB],
-                           env=card.variables)
-        until(lambda: "working" in stranger.out or not stranger.runs(), "the stranger has memory, or there is none")
-        met, failed = met + stranger.runs(), failed + (not stranger.runs())
+        one.kill()
+        if not all(client.runs() for client in clients):
+            break
         time.sleep(random.random())
-        stranger.kill()
+        one = stranger()
     for client in clients:
         assert client.wait() == 0 and "right" in client.out, f"{client}{[side.log for side in sides]}"
     moved = sum(shared(side)["shared_memory"]["moved_out"] for side in sides)
-    print(f"moved out: {moved // MIB} MiB, in changes of 300 MiB {moved // (300 * MIB)}; a stranger had memory {met} times, found none {failed} times")
-    assert moved >= changes * 100 * MIB and met
+    print(f"moved out: {moved // MIB} MiB, in changes of 300 MiB {moved // (300 * MIB)}; a stranger had memory {sum(had)} times of {len(had)}")
+    assert moved > 0 and had[0]
     nobody_has_anything(card)
 
 
