@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "tests/unit/support/keeper_thread.h"
+#include "tests/unit/support/sanitized.h"
 #include "tests/unit/support/scratch.h"
 
 namespace barcuda {
@@ -63,6 +64,7 @@ TEST_F(KeptTest, NamesAreThoseOfThePrefixAndAreDroppedTogether) {
     EXPECT_THAT(kept->names(""), ElementsAre("books", "worker.7.link"));
 }
 TEST_F(KeptTest, WhatTheKeeperCannotKeepIsSaid) {
+    if (sanitized) GTEST_SKIP() << "the sanitizer looks at objects through a pipe, which needs descriptors";
     const File file(memfd_create("kept", MFD_CLOEXEC));
     const test::NoMoreFiles none;
     EXPECT_NE(kept->keep("books", file.fd()), 0);
