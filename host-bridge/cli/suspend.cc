@@ -409,7 +409,7 @@ class Suspension {
         Failure first;
         for (const Failure& one : {std::cref(failure), std::cref(births.failure), std::cref(code), std::cref(silent)})
             if (!first) first = one;
-        // It knows best, unless it only says that its bytes are not taken.
+        // The worker gives the cause, unless it says only that its pipe has no reader.
         if (!silent && row.state != SuspendRow::able) {
             const std::string its = watch::printable(row.text);
             return first ? fmt::format("{} ({})", its, first.text()) : its;

@@ -37,7 +37,7 @@ class Crew {
     std::vector<std::jthread> threads_;
 };
 
-// Adds threads that do this work, until there are so many: as many as the host lets start. The work throws nothing.
+// Starts threads until there are `count`, or until the host refuses another one. The work throws nothing.
 void start_threads(std::size_t count, std::vector<std::jthread>& threads, const std::function<void()>& work);
 // Calls f(0) to f(count - 1), in that many threads, or in fewer. Returns the first failure; what f throws is one, too.
 Failure in_threads(std::size_t count, std::size_t threads, const std::function<Failure(std::size_t)>& f);

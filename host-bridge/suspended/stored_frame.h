@@ -10,7 +10,7 @@ namespace barcuda {
 
 class StoredFrame {
   public:
-    // Of the frame with so many bytes.
+    // The length of a frame that holds `bytes`.
     static constexpr std::size_t length(std::size_t bytes) {
         return head + bytes + (bytes + block - 1) / block * block_head + checksum;
     }

@@ -72,8 +72,8 @@ class Store {
     // A part that nothing is in. It is no longer room of this store.
     std::optional<Part> take_empty_room();
     std::uint64_t free() const;  // in all parts, not in one piece
-    // Bytes to ask for as the next part, where so many are lacking and the store has that much room. Parts are few
-    // (bridge/rooms.h), and orders may be small: so a part is at least a sixteenth of what there is.
+    // The size of the next part to ask for. `lacking`: bytes that have no room; `has`: bytes of all parts. A client may
+    // have few parts (bridge/rooms.h), and orders may be small: so a part is at least a sixteenth of `has`.
     static std::uint64_t next_part(std::uint64_t lacking, std::uint64_t has);
 
     // ---- moves

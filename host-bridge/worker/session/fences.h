@@ -54,7 +54,7 @@ class Fences {
     CUresult write(CUstream stream);
     // Tells the client why the command has failed, unless its reply does (`answered`). Only then wakes the threads that
     // wait for a fence that the command leaves unwritten.
-    // A lie: no client has so many threads that wait for what will never be written.
+    // Returns a lie when more refused fences are pending than a client can have waiting threads.
     Verdict end_command(std::uint32_t op, CUresult result, bool answered);
 
     // ---- outstanding fences

@@ -56,7 +56,7 @@ inline void documented() {
     cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
     cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
 
-    // Copies end where an array ends, whichever way they go.
+    // A copy may not go past the end of an array, as its source or as its target.
     const cudaChannelFormatDesc words = cudaCreateChannelDesc<float>();
     cudaMipmappedArray_t levels = nullptr;
     cudaArray_t whole = nullptr, level = nullptr;

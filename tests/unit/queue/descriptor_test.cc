@@ -254,7 +254,7 @@ TEST_F(DescriptorTest, PoolsOfTheHostAreRefused) {
 }
 // With a quota between the session and the driver.
 struct Counted : Loopback {
-    struct Nobody : Granter {
+    struct RefusingGranter : Granter {
         CUresult grant(std::uint64_t, std::uint64_t&, std::uint64_t&) override { return CUDA_ERROR_OUT_OF_MEMORY; }
         void release(std::uint64_t, std::uint64_t) override {}
         CUresult share(Shared::Kind, Shared::Handle&, const File&) override { return CUDA_ERROR_NOT_SUPPORTED; }
@@ -262,7 +262,7 @@ struct Counted : Loopback {
         void withdraw(const Shared::Handle&) override {}
     };
     static inline Told all;
-    static inline Nobody granter;
+    static inline RefusingGranter granter;
     static inline Sheet sheet;
     static inline Allowance allowance{sheet};
     static Driver counting() {

@@ -73,7 +73,7 @@ TEST(SparseFileTest, WhoeverGivesUpIsAskedBeforeEachFrame) {
     EXPECT_EQ(packed.writer.bytes(), 4 * MiB);
 }
 
-// What is there, and is to become holes, is there no more.
+// Frames of zeros replace bytes that the file had: they become holes.
 TEST(SparseFileTest, WhereTheFileHadBytesZerosBecomeHolesAgain) {
     const File from = new_file(), to = new_file();
     constexpr std::size_t size = 6 * MiB;
