@@ -7,8 +7,8 @@
 
 namespace barcuda::ext {
 namespace {
-// The driver knows memory of the worker, too, which is the host's: of that it is not asked. (A range that is reserved and
-// not mapped has no type, and a managed variable may be no device memory at the moment.)
+// The driver also knows host memory that the worker has registered for itself. A client is told nothing about it. (A
+// range that is reserved and not mapped has no type, and a managed variable may be host memory at the moment.)
 bool is_the_workers(CUdeviceptr address) {
     if (session().holds(reinterpret_cast<const void*>(address), 1)) return false;
     CUpointer_attribute name = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;

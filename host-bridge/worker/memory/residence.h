@@ -93,7 +93,7 @@ class Residence {
     void rest();
 
     State state() const { return state_; }
-    // Nanoseconds for which the worker waits for the GPU next. `before`: its last attempt, which was too short (0: none).
+    // Nanoseconds for which the worker waits for the GPU next. `before`: its last attempt, too short (0: none).
     static std::uint64_t attempt_after(std::uint64_t before);
     // Why the client's memory does not come back, once the state is `lost`. The session has to end.
     CUresult loss() const { return loss_; }
