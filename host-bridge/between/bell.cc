@@ -16,7 +16,7 @@ constexpr std::uint64_t unkicked_nap = 5'000'000;  // ns: 200 looks a second cos
 
 Bell::Bell(const Channel& channel, int doorbell) : channel_(channel), doorbell_(doorbell), fences_(Smp::fence_all()) {}
 
-std::uint32_t Bell::kicks() const { return observe(word(BARCUDA_KICKS_OFFSET)); }
+std::uint32_t Bell::kicks() const { return channel_ ? observe(word(BARCUDA_KICKS_OFFSET)) : 0; }
 
 bool Bell::sleep(std::uint32_t seen, std::uint64_t nanoseconds) const {
     if (kicked() && !deaf_) return futex_wait(word(BARCUDA_KICKS_OFFSET), seen, nanoseconds, Among::processes);

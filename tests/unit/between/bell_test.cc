@@ -52,6 +52,7 @@ TEST(Bell, WithoutAChannelHearsAndWakesNobody) {
     EXPECT_FALSE(none.kicked());
     EXPECT_FALSE(none.is_awaited());
     none.wake();
+    EXPECT_TRUE(none.sleep(none.kicks(), 1));
 }
 TEST_F(Bells, AClientWithABellThatDoesNotExistIsPolled) {
     channel.client().bell = 0xdeadbeef;
