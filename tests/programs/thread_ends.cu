@@ -12,11 +12,15 @@
 #include "check.h"
 
 // The process is ending: exit() is no way out of it any more.
-#define MUST(what)                                                                                              \
-    do {                                                                                                        \
-        if (!(what)) fprintf(stderr, "FAILED: %s:%d: %s does not hold\n", __FILE__, __LINE__, #what), _exit(1); \
+#define FAIL(why) (fprintf(stderr, "FAILED: %s:%d: %s\n", __FILE__, __LINE__, why), _exit(1))
+#define MUST(what)                                 \
+    do {                                           \
+        if (!(what)) FAIL(#what " does not hold"); \
     } while (0)
-#define WORKS(call) MUST((call) == cudaSuccess)
+#define WORKS(call)                                                              \
+    do {                                                                         \
+        if (cudaError_t e = (call); e != cudaSuccess) FAIL(cudaGetErrorName(e)); \
+    } while (0)
 
 __global__ void add(int* p, int n) { atomicAdd(p, n); }
 

@@ -25,11 +25,11 @@ def test_a_program_whose_ring_is_overwritten_says_so_and_ends_its_waits(region):
     region.serve("--no-vm")
     client = region.start("client", BUILD / "e2e/endless")
     worker = region.bridge.workers()[0]
-    os.kill(worker, signal.SIGSTOP)
     ring = number("BARCUDA_CHANNELS_OFFSET") + number("BARCUDA_RING_OFFSET")
 
     def overwritten(flags):
-        """A descriptor's last 8 bytes are length, id and flags. True once the client has seen it."""
+        """A descriptor's last 8 bytes are length, id and flags. True once the client has seen it: not if it waits for a fence, and for no command."""
+        os.kill(worker, signal.SIGSTOP)
         with open(region.path, "r+b", buffering=0) as file:
             for i in range(number("BARCUDA_QUEUE_SIZE")):
                 file.seek(ring + 16 * i + 8)
@@ -39,7 +39,8 @@ def test_a_program_whose_ring_is_overwritten_says_so_and_ends_its_waits(region):
             return True
         except AssertionError:
             return False
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # its bridge may have ended it with the client
+                os.kill(worker, signal.SIGCONT)
     until(lambda: any(overwritten(flags) for flags in USED_IN_ONE_ROUND_AND_IN_THE_NEXT), lambda: f"the client complains: {client}")
-    with contextlib.suppress(ProcessLookupError):  # its bridge may have ended it with the client
-        os.kill(worker, signal.SIGCONT)
     client.wait()
