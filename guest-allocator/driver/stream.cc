@@ -281,12 +281,14 @@ CUresult wait_for_one(CUcontext context, std::uint64_t work, bool captures, bool
         // No capture begins meanwhile, or a fence would fall into it. What a stream was given before its capture is
         // behind a fence: before_capture().
         std::lock_guard lock(mutex);
-        captures = captures || open_captures.load(std::memory_order_relaxed) == 0;
+        const bool none_is_open = open_captures.load(std::memory_order_relaxed) == 0;
         each_stream(context, [&](CUstream stream, const StreamRecord& record) {
             if (!captures && capturing(stream)) {
                 all = false;
                 legacy = legacy && !record.blocking;
-            } else if ((!record.blocking || !captures) && !watch(stream, context)) others.push_back(stream);
+            } else if (!(record.blocking && (captures || none_is_open)) && !watch(stream, context)) {
+                others.push_back(stream);
+            }
         });
         if (!captures && legacy && !watch(CU_STREAM_LEGACY, context)) others.push_back(CU_STREAM_LEGACY);
         for (const Leaving& l : leaving())
@@ -296,7 +298,8 @@ CUresult wait_for_one(CUcontext context, std::uint64_t work, bool captures, bool
         if (CUresult r = wait_until(*fence->word, value); r != CUDA_SUCCESS) result = r;
     for (CUstream s : others)
         if (CUresult r = quiet ? wait_quietly(s) : wait_for(s); r != CUDA_SUCCESS) result = r;
-    // The legacy stream waits for every blocking one; last, since it shows what kernels have printed.
+    // The legacy stream waits for every blocking one; last, since it shows what kernels have printed. A wait that does not
+    // concern captures has its fence already: one may have begun by now.
     const auto wait_for_legacy = [&] {
         if (quiet) return captures ? wait_quietly(CU_STREAM_LEGACY) : CUDA_SUCCESS;
         return captures ? wait_for(CU_STREAM_LEGACY) : finish_wait(CU_STREAM_LEGACY, work);
