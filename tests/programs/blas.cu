@@ -361,6 +361,27 @@ void managed(cublasHandle_t h) {
     REQUIRE(cudaFree(x) == cudaSuccess && cudaFree(factor) == cudaSuccess);
 }
 
+// What one stream's kernel has sent to the device is there for the library in another stream.
+__global__ void look(const float*) {}
+void managed_in_two_streams(cublasHandle_t h) {
+    const int n = 16 << 20, last = 1000;
+    float *x, sum;
+    REQUIRE(cudaMallocManaged(&x, n * sizeof *x) == cudaSuccess);
+    cudaStream_t s[2];
+    for (cudaStream_t& each : s) CHECK(cudaStreamCreateWithFlags(&each, cudaStreamNonBlocking));
+    BLAS_CHECK(cublasSetStream(h, s[1]));
+    for (int round = 1; round <= 4; ++round) {
+        for (int i = 0; i < n; ++i) x[i] = float(round);
+        look<<<1, 1, 0, s[0]>>>(x);
+        BLAS_CHECK(cublasSasum(h, last, x + n - last, 1, &sum));
+        REQUIRE(sum == float(last * round));
+        CHECK(cudaDeviceSynchronize());
+    }
+    BLAS_CHECK(cublasSetStream(h, nullptr));
+    for (cudaStream_t each : s) CHECK(cudaStreamDestroy(each));
+    REQUIRE(cudaFree(x) == cudaSuccess);
+}
+
 void copies() {
     const int rows = 5, cols = 7, lda = 9, ldb = 6;
     std::vector<double> a(lda * cols), back(lda * cols, -1);
@@ -426,6 +447,7 @@ int main() {
     BLAS_CHECK(cublasSetMathMode(h, CUBLAS_DEFAULT_MATH));
     copies();
     managed(h);
+    managed_in_two_streams(h);
     for (bool on_device : {false, true}) {
         vectors<float>(h, on_device), vectors<double>(h, on_device);
         matrices<float>(h, on_device), matrices<double>(h, on_device);

@@ -72,8 +72,8 @@ bool fetch(Range& range, Run run, bool write) noexcept {
     return allow(range, run, write);
 }
 
-bool invalidate(Range& range, Run within, const Ride& ride) noexcept {
-    if (!range.blocks.any_open()) return false;
+void invalidate(Range& range, Run within, const Ride& ride) noexcept {
+    if (!range.blocks.any_open()) return;
     state().ranges.set_touched(range);
     bool sent = false;
     const auto forbid = [&](const Run& run) { return protect(range, run, PROT_NONE); };
@@ -86,7 +86,6 @@ bool invalidate(Range& range, Run within, const Ride& ride) noexcept {
     }
     if (!range.blocks.any_open()) state().ranges.set_accessible(range, false);
     if (sent) begin_epoch(range, ride);
-    return sent;
 }
 
 void show_block(const Range& range, std::size_t block, bool show) noexcept {

@@ -15,8 +15,8 @@ bool allow(Range& range, Run run, bool write) noexcept;
 bool allow_alone(Range& range, const Run& run, bool write) noexcept;
 // The same as allow() of blocks on the device's side, which are fetched first. False: they cannot be read.
 bool fetch(Range& range, Run run, bool write) noexcept;
-// The CPU may not touch these blocks any more; what it has written is written back. True: something was.
-bool invalidate(Range& range, Run within, const Ride& ride) noexcept;
+// The CPU may not touch these blocks any more; what it has written is written back.
+void invalidate(Range& range, Run within, const Ride& ride) noexcept;
 // For a moment the CPU may read its old copy of a block that is on the device's side.
 void show_block(const Range& range, std::size_t block, bool show) noexcept;
 

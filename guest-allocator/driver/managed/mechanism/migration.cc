@@ -211,9 +211,11 @@ void order_after_migrations(ActiveStream& stream) noexcept {
 void finish_migrations(CUcontext context) noexcept {
     const auto at = migration_streams().find(context);
     if (at == migration_streams().end() || !at->second.stream) return;
-    const InContext in(at->second.context);
-    follow_rides(at->second);
-    wait_quietly(at->second.stream);
+    MigrationStream& m = at->second;
+    const InContext in(m.context);
+    follow_rides(m);
+    const std::uint64_t last = m.last_migration.epoch;
+    if (wait_quietly(m.stream) == CUDA_SUCCESS) m.finished = std::max(m.finished, last);
 }
 
 void stream_ends(CUstream stream) noexcept {
@@ -226,6 +228,11 @@ void stream_ends(CUstream stream) noexcept {
 
 void finish_all_migrations() noexcept {
     for (const auto& [context, m] : migration_streams()) finish_migrations(context);
+}
+
+void finish_new_migrations() noexcept {
+    for (const auto& [context, m] : migration_streams())
+        if (m.last_migration.epoch > m.finished) finish_migrations(context);
 }
 
 }  // namespace barcuda::guest::managed

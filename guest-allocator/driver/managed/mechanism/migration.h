@@ -25,6 +25,7 @@ struct MigrationStream {
         CUevent event = nullptr;
         std::uint64_t epoch = 0;
     } last_migration, last_function;
+    std::uint64_t finished = 0;   // migrations up to this epoch have been waited for
     CUstream sent_in = nullptr;   // the last copies went to the device in this stream of the program's (Ride)
     CUevent order = nullptr;      // another stream's work so far (exclusive.cc)
     CUevent destroyed = nullptr;  // the work of all streams that were destroyed with work left
@@ -69,5 +70,7 @@ void order_after_migrations(ActiveStream& stream) noexcept;
 void stream_ends(CUstream stream) noexcept;
 void finish_migrations(CUcontext context) noexcept;
 void finish_all_migrations() noexcept;
+// Of those that nothing has waited for yet.
+void finish_new_migrations() noexcept;
 
 }  // namespace barcuda::guest::managed

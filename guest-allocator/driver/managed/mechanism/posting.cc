@@ -28,10 +28,10 @@ void update_fast_path(const CUstream* stream) {
 Ride ride_in(const CUstream* stream) { return stream ? Ride(active_stream(*stream)) : Ride(); }
 
 // The command's work comes after the migrations so far. If its stream is unknown, they must be done.
-void order_command(const CUstream* stream, bool sent) {
+void order_command(const CUstream* stream) {
     if (stream) return order_after_migrations(active_stream(*stream));
     state().epochs.add_unnamed();
-    if (sent) finish_all_migrations();
+    finish_new_migrations();
 }
 
 }  // namespace
@@ -51,19 +51,18 @@ void Posting::kernels(const CUstream* given) noexcept {
     s.gates.await_open(lock, own_gates());
     s.gates.begin_post();
     counted_ = true;
-    bool sent = false;
     const auto concerns = [&](const Range& range) {
         return given ? range.attachment.concerns(stream) : range.attachment.mode != Attachment::host;
     };
     if (const std::vector<Range*> accessible = s.ranges.accessible(); !accessible.empty()) {
         const Ride ride = ride_in(given);
         for (Range* range : accessible)
-            if (concerns(*range)) sent |= invalidate(*range, range->all(), ride);
+            if (concerns(*range)) invalidate(*range, range->all(), ride);
     }
     for (Range* range : std::vector(s.ranges.untouched()))
         if (concerns(*range)) s.ranges.set_touched(*range);
     s.ranges.outdate_prefetches(concerns);
-    order_command(given, sent);
+    order_command(given);
     update_fast_path(given);
 }
 
@@ -76,19 +75,19 @@ void Posting::range(std::uint64_t address, std::size_t bytes, const CUstream* gi
     std::unique_lock lock(s.mutex);
     // A thread that shuts a gate waits for commands that are counted already.
     if (!counted_) s.gates.await_open(lock, own_gates());
-    bool sent = false, any = false;
+    bool any = false;
     const Ride ride = s.ranges.accessible().empty() ? Ride() : ride_in(given);
     for (Range* r = s.ranges.next(address); r && r->begin < address + bytes; r = s.ranges.next(r->end)) {
         const Run run = r->blocks_of(address, address + bytes);
         any = true;
-        sent |= invalidate(*r, run, ride);
+        invalidate(*r, run, ride);
         s.ranges.set_touched(*r);
         r->outdate_prefetches(run);
     }
     if (!any) return;
     if (!counted_) s.gates.begin_post();
     counted_ = true;
-    order_command(given, sent);
+    order_command(given);
     update_fast_path(given);
 }
 
