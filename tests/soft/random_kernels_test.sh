@@ -12,5 +12,5 @@ if "$BUILD/soft/random_kernels" 1 300 | grep -E '_sync\(~?m,' | grep -v '__syncw
     echo "FAILED: these parts of a warp are not joined"
     exit 1
 fi
-tests/soft/compare --nvcc "$nvcc" --count 100 --each 25 --output "$BUILD/soft/check" || exit 1
+tests/soft/compare --nvcc "$nvcc" --count 60 --each 25 --output "$BUILD/soft/check" || exit 1
 exec tests/soft/compare --nvcc "$nvcc" --compiled --seed 2 --count 4 --each 2 --output "$BUILD/soft/check-compiled"

@@ -10,6 +10,7 @@
 
 #include "guest-allocator/driver/managed/state/gates.h"
 #include "tests/unit/support/model.h"
+#include "tests/unit/support/model_fixture.h"
 
 namespace barcuda::guest::managed {
 namespace {
@@ -21,20 +22,7 @@ using model::Outcome;
 using model::World;
 using Lock = std::unique_lock<model::Sync::Mutex>;
 
-#if defined(__SANITIZE_THREAD__)
-#define BARCUDA_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define BARCUDA_TSAN 1
-#endif
-#endif
-class GatesModel : public ::testing::Test {
-    void SetUp() override {
-#ifdef BARCUDA_TSAN
-        GTEST_SKIP() << "ThreadSanitizer does not follow fibers; this test has only one thread";
-#endif
-    }
-};
+class GatesModel : public model::Fixture {};
 
 const char* const together = "a command is posted while a gate is shut";
 const char* const unseen = "a gate does not see what was posted before it";

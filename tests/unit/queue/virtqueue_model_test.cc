@@ -9,6 +9,7 @@
 
 #include "shm-device/queue/virtqueue.h"
 #include "tests/unit/support/model.h"
+#include "tests/unit/support/model_fixture.h"
 
 namespace barcuda::virtqueue {
 namespace {
@@ -19,20 +20,7 @@ using model::Order;
 using model::Outcome;
 using model::World;
 
-#if defined(__SANITIZE_THREAD__)
-#define BARCUDA_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define BARCUDA_TSAN 1
-#endif
-#endif
-class Model : public ::testing::Test {
-    void SetUp() override {
-#ifdef BARCUDA_TSAN
-        GTEST_SKIP() << "ThreadSanitizer does not follow fibers; this test has only one thread";
-#endif
-    }
-};
+class Model : public model::Fixture {};
 
 const char* const deadlock_text = "deadlock: everyone sleeps or polls in vain";
 constexpr int guest_side = 0, host_side = 1;  // threads, in the order in which scenarios name them

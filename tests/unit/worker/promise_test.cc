@@ -9,6 +9,7 @@
 
 #include "host-bridge/worker/memory/promised_pieces.h"
 #include "tests/unit/support/model.h"
+#include "tests/unit/support/model_fixture.h"
 #include "tests/unit/support/model_pieces.h"
 
 namespace barcuda {
@@ -261,7 +262,8 @@ model::Outcome explore(Sides::Mistake mistake, bool orders, const model::Limits&
     return outcome;
 }
 
-TEST(PromiseOrders, NoMoreIsOnTheCardThanIsPromised) {
+struct PromiseOrders : model::Fixture {};
+TEST_F(PromiseOrders, NoMoreIsOnTheCardThanIsPromised) {
     for (const bool orders : {false, true})
         for (const auto& [preemptions, rounds] : {std::pair{2u, 1}, {0u, 2}}) {
             const model::Outcome outcome = explore(Sides::Mistake::none, orders, {.preemptions = preemptions}, rounds);
@@ -270,17 +272,17 @@ TEST(PromiseOrders, NoMoreIsOnTheCardThanIsPromised) {
             EXPECT_GT(outcome.executions, 50u);
         }
 }
-TEST(PromiseOrders, NorAfterSeveralRoundsAtRandom) {
+TEST_F(PromiseOrders, NorAfterSeveralRoundsAtRandom) {
     EXPECT_EQ(explore(Sides::Mistake::none, true, {.random = 1000}, 5).error, "");
 }
-TEST(PromiseOrders, ABridgeThatLowersAGrantBeforeItIsUsedIsFound) {
+TEST_F(PromiseOrders, ABridgeThatLowersAGrantBeforeItIsUsedIsFound) {
     EXPECT_NE(explore(Sides::Mistake::forgets_grants, false).error, "");
 }
-TEST(PromiseOrders, ABridgeThatReadsWhatIsHeldTooEarlyIsFound) {
+TEST_F(PromiseOrders, ABridgeThatReadsWhatIsHeldTooEarlyIsFound) {
     EXPECT_NE(explore(Sides::Mistake::reads_holds_first, false).error, "");
 }
 // Each ordering of the worker's and the bridge's words is needed.
-TEST(PromiseOrders, WithoutAnOrderingOfTheWordsAFaultIsFound) {
+TEST_F(PromiseOrders, WithoutAnOrderingOfTheWordsAFaultIsFound) {
     for (const int thread : {0, 1})
         for (const model::Order order : {model::Order::release, model::Order::acquire})
             EXPECT_NE(explore(Sides::Mistake::none, false, {.preemptions = 1, .weaken = {thread, order}}).error, "")
