@@ -50,6 +50,12 @@ class ChannelReader {
     // Ends the command: if the guest wants a reply, sends `result` and the first `bytes` of the reply room.
     void answer(const Command& command, CUresult result, std::size_t bytes);
 
+    // The last command that was taken has done nothing yet: this worker, or the next one, takes it again.
+    void put_back(const Command& command) {
+        flush();
+        queue_.put_back(command.chain);
+    }
+
     // Shows the guest the completed commands. Posted commands are shown in batches.
     void flush() {
         if (queue_.flush()) bell_.wake();

@@ -94,8 +94,6 @@ void Leave::go_on() {
 Hindrance Leave::check() {
     Hindrance all;
     reader_.flush();
-    // The worker is held between two commands: only one that lacked memory was taken, and is not done.
-    if (!reader_.quiet()) all = {"a command of it waits for memory of the GPU that others have", try_again};
     for (const auto& [what, cure] : hindrances(session_)) {
         all.what += (all.what.empty() ? "" : "; ") + what;
         if (all.cure.find(cure) == std::string::npos) all.cure += (all.cure.empty() ? "" : "; ") + cure;

@@ -75,7 +75,7 @@ class ServeLoop {
     // Takes a command, if there is one and the worker may take it now; or the one that lacked memory before.
     std::optional<ChannelReader::Command> take() {
         const bool stopped = is_stopped();
-        if (stopped && residence_ && residence_->state() == Residence::State::away) {
+        if (stopped && hold_.state() != Paused::held && residence_ && residence_->state() == Residence::State::away) {
             if (!lacking_) lacking_ = reader_.next();
             if (lacking_) residence_->call_for_return();
         }
@@ -174,7 +174,13 @@ class ServeLoop {
         if (residence_ && hold_.state() != Paused::running && hold_.state() != Paused::holding)
             residence_->ask_nothing();
         was_held_ = was_held_ || hold_.state() == Paused::held;
-        if (hold_.state() == Paused::held) leave_.look();
+        if (hold_.state() == Paused::held) {
+            if (lacking_) {
+                reader_.put_back(*std::exchange(lacking_, {}));
+                begun_ = false;
+            }
+            leave_.look();
+        }
         if (residence_ && hold_.state() == Paused::held && !leave_.rests()) residence_->obey();
         return true;
     }
@@ -229,10 +235,11 @@ class ServeLoop {
     Sheet& sheet_;
     Hold hold_;
     Leave& leave_;
-    Residence* const residence_;                     // null: the client shares no cards
-    std::optional<ChannelReader::Command> lacking_;  // was taken, and waits for memory or for the client's return
-    bool was_held_ = false;                          // the bridge may have ordered it to leave
-    bool begun_ = false;                             // that one has been performed, in vain
+    Residence* const residence_;  // null: the client shares no cards
+    // Was taken, and waits for memory or for the client's return. A client that is held has none.
+    std::optional<ChannelReader::Command> lacking_;
+    bool was_held_ = false;  // the bridge may have ordered it to leave
+    bool begun_ = false;     // that one has been performed, in vain
     bool full_ = false, gpu_worked_ = false;
     std::uint64_t taken_ = 0;       // commands
     std::set<std::uint32_t> told_;  // rows that this build lacks

@@ -304,6 +304,15 @@ template <unsigned queue_size = BARCUDA_QUEUE_SIZE, class Sync = Smp> class alig
         return chain;
     }
 
+    // Gives back the chain that next() gave last, where each one before it has been shown as used: next() of this
+    // device, or of the one that goes on where it stops, gives it again.
+    void put_back(const Chain& chain) {
+        if (batch_ != 0 || in_flight_ != chain.count || chain.sequence != taken_) std::abort();  // a bug of the caller
+        avail_ = used_;
+        in_flight_ = 0;
+        --taken_;
+    }
+
     // Marks the oldest chain that is under way as used, `written` bytes of its reply filled. The driver learns of it at
     // the next flush(): in order, one used descriptor stands for the whole batch (2.8.8). A reply that was not filled
     // ends its batch, since skipped buffers count as used completely (2.8.8).

@@ -71,10 +71,13 @@ class Card:
 
     def side(self, *options, store="2G", reserve="16M"):
         region = self.regions()
-        region.serve("--warm", "0", "--device-memory", "blocks", "--cards", self.book.path, "--store", store, "--card-reserve", reserve,
-                     "--name", f"side{len(self.sides)}", *options, env=self.variables)
         self.sides.append(region)
+        self.serve(region, "--store", store, "--card-reserve", reserve, *options)
         return region
+
+    def serve(self, region, *options):
+        region.serve("--warm", "0", "--device-memory", "blocks", "--cards", self.book.path, "--name", f"side{self.sides.index(region)}", *options,
+                     env=self.variables)
 
 
 @pytest.fixture
@@ -291,6 +294,43 @@ def test_a_stranger_that_takes_the_cards_memory_costs_others_time_alone(card, sc
     finally:
         stranger.kill()
     assert client.wait() == 0, f"{client}{side.log}"
+    nobody_has_anything(card)
+
+
+def test_a_client_that_waits_for_memory_is_suspended_and_asks_again(card, scratch):
+    side = card.side("--no-vm")
+    stranger = Program(scratch, "stranger", [sys.executable, "-c", STRANGER, LIBRARIES / "barcuda-soft/libcuda.so.1", 300 * MIB], env=card.variables)
+    try:
+        stranger.wait_for("working")
+        succeed(BARCUDA, "smi", env=side.guest)  # NVML is asked, so the bridge knows of the stranger
+        client = side.background("client", BUILD / "e2e/pauses", "hold", 300, stdin=subprocess.PIPE)
+        until(lambda: shared(side)["shared_memory"]["lacks"] != 0, lambda: f"the client waits: {client}")
+        bridge = side.bridge
+        succeed(BARCUDA, "suspend", "--region", side.path, scratch / "set")
+        assert bridge.wait() == 0 and client.runs(), f"{client}{side.log}"
+    finally:
+        stranger.kill()
+    card.serve(side, "--store", "2G", "--card-reserve", "16M", "--no-vm", "--wake", scratch / "set")
+    side.wait_for_log("awake, with 1 client")
+    client.wait_for("running")
+    client.send()
+    assert client.wait() == 0 and "right" in client.out, f"{client}{side.log}"
+    nobody_has_anything(card)
+
+
+def test_a_bridge_that_cannot_go_on_at_once_tries_again(card):
+    side = card.side()
+    client = side.start("client", BUILD / "e2e/pauses", "hold", 100, stdin=subprocess.PIPE)
+    book = card.book.path.read_bytes()
+    proper = until(lambda: side.bridge.proper, "a bridge serves")
+    os.kill(proper, signal.SIGSTOP)
+    os.truncate(card.book.path, 0)
+    os.kill(proper, signal.SIGKILL)
+    side.wait_for_log("could not go on with its clients; another one tries")
+    card.book.path.write_bytes(book)
+    side.wait_for_log("goes on with")
+    client.send()
+    assert client.wait() == 0 and "right" in client.out, f"{client}{side.log}"
     nobody_has_anything(card)
 
 

@@ -101,6 +101,44 @@ TEST(Clause_2_8_1, ADeviceGoesOnWhereAnotherHasStopped) {
     many_devices<7>();
     many_devices<1000>();
 }
+TEST(Clause_2_8_1, AChainThatWasPutBackIsGivenAgain) {
+    Ring<3> ring;
+    Driver<3> driver{ring.parts()};
+    Device<3> device{ring.parts()};
+    for (unsigned i = 0; i < 8; ++i) {
+        const std::uint64_t number = driver.post(i % 2 ? std::span<const Buffer>(call_chain) : post_chain);
+        for (int times = 0; times < 2; ++times) {
+            const auto chain = device.next();
+            ASSERT_TRUE(chain);
+            EXPECT_EQ(chain->sequence, number);
+            device.put_back(*chain);
+            ASSERT_TRUE(device.quiet());
+        }
+        Device<3> other{ring.parts(), device.state()};
+        const auto chain = other.next();
+        ASSERT_TRUE(chain);
+        EXPECT_EQ(chain->sequence, number);
+        EXPECT_EQ(chain->reply.len, i % 2 ? call_chain[1].len : 0);
+        const auto same = device.next();
+        ASSERT_TRUE(same);
+        device.complete(*same, same->reply.len);
+        device.flush();
+        EXPECT_EQ(driver.reap(), number);
+    }
+}
+TEST(Clause_2_8_1, OnlyTheLastChainIsPutBackAndNoneThatIsNotShownAsUsedIsBeforeIt) {
+    Pair<4> q;
+    q.driver.post(post_chain);
+    q.driver.post(post_chain);
+    const auto first = q.device.next(), second = q.device.next();
+    EXPECT_DEATH(q.device.put_back(*first), "");
+    EXPECT_DEATH(q.device.put_back(*second), "");
+    q.device.complete(*first, 0);
+    EXPECT_DEATH(q.device.put_back(*second), "");
+    q.device.flush();
+    q.device.put_back(*second);
+    EXPECT_TRUE(q.device.quiet());
+}
 TEST(Clause_2_8_1, ADeviceHasNoStateWhileAChainIsUnderWay) {
     Pair<4> q;
     q.driver.post(post_chain);
