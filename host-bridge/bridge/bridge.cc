@@ -70,13 +70,15 @@ int Bridge::run() {
     return 0;
 }
 
-// A bridge on trial ends as if it was killed: the bridge of the earlier file will go on with the region, the doorbell,
-// the rows in the books of others and the workers. Here they are released by their destructors.
+// A bridge on trial, or one that goes on with another one's clients, ends as if it was killed: the next one will go on
+// with the region, the doorbell, the rows in the books of others and the workers. Here they are released by their
+// destructors. (What was to wake is on the disk.)
 int Bridge::fail(const Failure& error) const {
     log::critical("{}", error.text());
     const int trial = ground_.options.trial;
-    if (trial < 0) return 1;
-    if (write(trial, error.text().data(), error.text().size()) < 0) log::warn("--trial {} cannot be written", trial);
+    if (trial < 0 && (!ground_.adopted || ground_.set)) return 1;
+    if (trial >= 0 && write(trial, error.text().data(), error.text().size()) < 0)
+        log::warn("--trial {} cannot be written", trial);
     _exit(1);
 }
 

@@ -281,10 +281,16 @@ void Keeper::bridge_ended(int status) {
     link_ = File();
     if (state_ == State::replacing) return;
     if (state_ == State::trying) return new_one_ended(status);
-    if (state_ == State::ending || WIFEXITED(status)) {
-        status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        enter(State::ending);
-        return;
+    // One that could not go on with its clients says so in its log.
+    const bool could_not_start =
+        state_ == State::starting && served_once_ && WIFEXITED(status) && WEXITSTATUS(status) != 0;
+    status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (state_ == State::ending || (WIFEXITED(status) && !could_not_start)) return enter(State::ending);
+    if (could_not_start) {
+        ++deaths_;
+        if (has_died()) return log::error("the bridge could not go on with its clients; another one tries");
+        log::critical("the bridge failed too often before it could go on with its clients; they end");
+        return enter(State::ending);
     }
     // A bridge that is killed while it serves is no sign of a fault, and those before it did not keep it from serving.
     // One that crashes soon after its start may do so again.
@@ -299,7 +305,6 @@ void Keeper::bridge_ended(int status) {
     log::critical(
         "the bridge was killed by signal {} ({}) {}", WTERMSIG(status), strsignal(WTERMSIG(status)),
         served_once_ ? "too often before it could go on with its clients; they end" : "before it could serve");
-    status_ = 128 + WTERMSIG(status);
     enter(State::ending);
 }
 
