@@ -30,16 +30,18 @@ tidy_apart_1 := $(call in_cli,bridge container smi_query suspend trace)
 tidy_apart_2 := $(call in_cli,smi vm_keeping wake)
 tidy_apart_3 := $(call in_cli,smi_properties vm vm_config)
 commands_alone := $(call buildable,$(wildcard $(addsuffix /*.cc,host-bridge/cli host-bridge/exporter guest-allocator/commands guest-allocator/pmem)))
-# TIDIED are the files to read.
+# TIDIED are the files to read. With SINCE=COMMIT those that have changed since, or whose header has.
 tidied_in = $(foreach file,$(filter-out $(tidy_apart),$(TIDIED)),$(if $(filter $(1)/,$(dir $(file))),$(file)))
 tidy_group = $(if $(2),$(eval sources_$(1) := $(wordlist 1,10,$(2)))$(1) $(call tidy_group,$(1)+,$(wordlist 11,999,$(2))))
 check-tidy: packages := $(unit_packages) $(clang_packages) clang-tidy
 check-tidy: installed
-	@$(MAKE) --no-print-directory $(side_by_side) -O -k tidy_reads \
-	    TIDIED="$$(tests/without_toolkit $$(find base shm-device guest-allocator host-bridge soft-gpu -name '*.cc' ! -path '*/kubernetes/*' | LC_ALL=C sort))"
-ifdef TIDIED
+	@$(if $(SINCE),changed=$$(git diff --name-only $(SINCE) | sed 's/\.h$$/.cc/') || exit 1;) \
+	files=$$(find base shm-device guest-allocator host-bridge soft-gpu -name '*.cc' ! -path '*/kubernetes/*' | LC_ALL=C sort \
+	    $(if $(SINCE),| grep -Fx -e "$${changed:-nothing}")); [ -n "$$files" ] || { echo "no source has changed since $(SINCE)"; exit 0; }; \
+	$(MAKE) --no-print-directory $(side_by_side) -O -k tidy_reads TIDIED="$$(tests/without_toolkit $$files)"
+ifneq ($(origin TIDIED),undefined)
 tidy_groups := $(foreach folder,$(tidy_folders),$(call tidy_group,$(folder)/together,$(call tidied_in,$(folder)))) \
-    $(foreach n,1 2 3,$(call tidy_group,host-bridge/cli/apart_$(n),$(tidy_apart_$(n))))
+    $(foreach n,1 2 3,$(call tidy_group,host-bridge/cli/apart_$(n),$(filter $(TIDIED),$(tidy_apart_$(n)))))
 tidy_together := $(foreach group,$(tidy_groups),$(sources_$(group)))
 tidy_reads: $(tidy_groups:%=%.tidy_group) $(patsubst %,%.tidy,$(filter-out $(tidy_together),$(TIDIED))) \
     $(patsubst %,%.warnings,$(sort $(tidy_together) $(commands_alone)))
