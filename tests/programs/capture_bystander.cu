@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // capture_bystander: a thread that frees memory waits for all work, and other threads capture streams that the legacy
-// stream waits for, in the mode that concerns their own threads alone. Nobody may notice the others.
+// stream waits for, in the mode that concerns their own threads alone. No thread may notice the others.
 #include <unistd.h>
 
 #include <atomic>

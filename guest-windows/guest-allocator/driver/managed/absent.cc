@@ -19,7 +19,7 @@ void unmap_host_side(Range&) noexcept {}
 bool allow(Range&, Run, bool) noexcept { return false; }
 bool allow_alone(Range&, const Run&, bool) noexcept { return false; }
 bool fetch(Range&, Run, bool) noexcept { return false; }
-bool invalidate(Range&, Run, const Ride&) noexcept { return false; }
+void invalidate(Range&, Run, const Ride&) noexcept {}
 void show_block(const Range&, std::size_t, bool) noexcept {}
 void add_range(std::unique_ptr<Range>) noexcept {}
 std::unique_ptr<Range> withdraw(Range&) noexcept { return nullptr; }
