@@ -103,7 +103,7 @@ TEST_F(LeaveTest, WhatStandsInTheWayIsToldWithItsCureUntilItIsGone) {
     EXPECT_TRUE(able()) << what();
     EXPECT_EQ(std::string(station.place.cure), "");
 }
-TEST_F(LeaveTest, ACommandThatWaitsForMemoryIsNamedByTheCheck) {
+TEST_F(LeaveTest, ACommandThatWasPutBackIsTheNextWorkersAndOneThatIsUnderWayStandsInTheWay) {
     virtqueue::Driver<> queue{virtqueue::in_channel(station.memory.get())};
     const RequestHead head{static_cast<std::uint32_t>(Op::cuCtxSynchronize), 0};
     std::memcpy(station.channel.commands(), &head, sizeof head);
@@ -111,14 +111,17 @@ TEST_F(LeaveTest, ACommandThatWaitsForMemoryIsNamedByTheCheck) {
     queue.post(chain);
     const auto command = station.reader.next();
     ASSERT_TRUE(command);
-    station.hand(Which::none);
-    station.order(Wanted::check);
+    write();
     EXPECT_FALSE(able());
-    EXPECT_THAT(what(), HasSubstr("waits for memory"));
-    station.reader.answer(*command, CUDA_SUCCESS, 0);
-    station.hand(Which::none);
-    station.order(Wanted::check);
+    EXPECT_THAT(what(), HasSubstr("under way"));
+    station.reader.put_back(*command);
+    write();
     EXPECT_TRUE(able()) << what();
+    ChannelReader next(station.channel, {}, station.reader.state());
+    const auto again = next.next();
+    ASSERT_TRUE(again);
+    EXPECT_EQ(head.op, again->head.op);
+    EXPECT_EQ(command->chain.sequence, again->chain.sequence);
 }
 TEST_F(LeaveTest, WithoutItsDescriptorsNothingIsWritten) {
     station.hand(Which::births, files[0].fd());
