@@ -32,7 +32,7 @@ tidy_apart_3 := $(call in_cli,smi_properties vm vm_config)
 commands_alone := $(call buildable,$(wildcard $(addsuffix /*.cc,host-bridge/cli host-bridge/exporter guest-allocator/commands guest-allocator/pmem)))
 # TIDIED are the files to read. With SINCE=COMMIT those that have changed since, or whose header has.
 tidied_in = $(foreach file,$(filter-out $(tidy_apart),$(TIDIED)),$(if $(filter $(1)/,$(dir $(file))),$(file)))
-tidy_group = $(if $(2),$(eval sources_$(1) := $(wordlist 1,10,$(2)))$(1) $(call tidy_group,$(1)+,$(wordlist 11,999,$(2))))
+tidy_group = $(if $(strip $(2)),$(eval sources_$(1) := $(wordlist 1,10,$(2)))$(1) $(call tidy_group,$(1)+,$(wordlist 11,999,$(2))))
 check-tidy: packages := $(unit_packages) $(clang_packages) clang-tidy
 check-tidy: installed
 	@$(if $(SINCE),changed=$$(git diff --name-only $(SINCE) | sed 's/\.h$$/.cc/') || exit 1;) \
