@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -43,7 +44,12 @@ void start_anew() {
         std::vector<char*> argv;
         for (std::string& word : words) argv.push_back(word.data());
         argv.push_back(nullptr);
+        const int ended = static_cast<int>(syscall(SYS_pidfd_open, std::stoi(pid), 0));
+        ASSERT_GE(ended, 0);
         kill(std::stoi(pid), SIGKILL);
+        pollfd end{ended, POLLIN, 0};
+        ASSERT_EQ(poll(&end, 1, -1), 1);  // until then it holds its lock
+        close(ended);
         pid_t child;
         ASSERT_EQ(posix_spawn(&child, argv[0], nullptr, nullptr, argv.data(), environ), 0);
         vm::wait_until([] {
