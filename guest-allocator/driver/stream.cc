@@ -299,7 +299,7 @@ CUresult wait_for_one(CUcontext context, std::uint64_t work, bool captures, bool
     for (CUstream s : others)
         if (CUresult r = quiet ? wait_quietly(s) : wait_for(s); r != CUDA_SUCCESS) result = r;
     // The legacy stream waits for every blocking one; last, since it shows what kernels have printed. A wait that does
-    // not concern captures has its fence already: one may have begun by now.
+    // not concern captures has its fence already: a capture may have begun by now.
     const auto wait_for_legacy = [&] {
         if (quiet) return captures ? wait_quietly(CU_STREAM_LEGACY) : CUDA_SUCCESS;
         return captures ? wait_for(CU_STREAM_LEGACY) : finish_wait(CU_STREAM_LEGACY, work);

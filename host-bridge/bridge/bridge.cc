@@ -70,9 +70,9 @@ int Bridge::run() {
     return 0;
 }
 
-// A bridge on trial, or one that goes on with another one's clients, ends as if it was killed: the next one will go on
+// A bridge on trial, or one that has adopted an earlier one's region, ends as if it was killed: the next one will go on
 // with the region, the doorbell, the rows in the books of others and the workers. Here they are released by their
-// destructors. (What was to wake is on the disk.)
+// destructors. (A bridge that wakes clients loses none: they are on the disk.)
 int Bridge::fail(const Failure& error) const {
     log::critical("{}", error.text());
     const int trial = ground_.options.trial;

@@ -281,29 +281,22 @@ void Keeper::bridge_ended(int status) {
     link_ = File();
     if (state_ == State::replacing) return;
     if (state_ == State::trying) return new_one_ended(status);
-    // One that could not go on with its clients says so in its log.
-    const bool could_not_start =
-        state_ == State::starting && served_once_ && WIFEXITED(status) && WEXITSTATUS(status) != 0;
-    status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (state_ == State::ending || (WIFEXITED(status) && !could_not_start)) return enter(State::ending);
-    if (could_not_start) {
-        ++deaths_;
-        if (has_died()) return log::error("the bridge could not go on with its clients; another one tries");
-        log::critical("the bridge failed too often before it could go on with its clients; they end");
-        return enter(State::ending);
-    }
+    const bool exited = WIFEXITED(status);
+    status_ = exited ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    // A bridge that ends by itself ends its clients, unless it could not go on with those of an earlier one.
+    const bool failed_to_go_on = state_ == State::starting && served_once_ && status_ != 0;
+    if (state_ == State::ending || (exited && !failed_to_go_on)) return enter(State::ending);
     // A bridge that is killed while it serves is no sign of a fault, and those before it did not keep it from serving.
     // One that crashes soon after its start may do so again.
-    const bool was_killed = WTERMSIG(status) == SIGKILL && state_ == State::serving && !hung_;
+    const bool was_killed = !exited && WTERMSIG(status) == SIGKILL && state_ == State::serving && !hung_;
     const bool served_long = state_ == State::serving && Clock::now() - ready_at_ > long_service;
     deaths_ = served_long || was_killed ? 0 : deaths_ + 1;
-    if (has_died()) {
-        log::error("the bridge was killed by signal {} ({}); another one goes on with its clients", WTERMSIG(status),
-                   strsignal(WTERMSIG(status)));
-        return;
-    }
+    const std::string how =
+        exited ? fmt::format("ended with status {}", status_)
+               : fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    if (has_died()) return log::error("the bridge {}; another one goes on with its clients", how);
     log::critical(
-        "the bridge was killed by signal {} ({}) {}", WTERMSIG(status), strsignal(WTERMSIG(status)),
+        "the bridge {} {}", how,
         served_once_ ? "too often before it could go on with its clients; they end" : "before it could serve");
     enter(State::ending);
 }

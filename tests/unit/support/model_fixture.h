@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// model_fixture.h: of tests that walk the orders of a model (model.h). They have one thread and no memory to speak of:
-// sanitizers find nothing there that a plain build does not, and take twenty times as long.
+// model_fixture.h: the fixture of tests that walk all orders of a model (model.h). A plain build walks them. They have
+// one thread, whose fibers ThreadSanitizer does not follow, and under the others they take several times as long.
 #pragma once
 #include <gtest/gtest.h>
 

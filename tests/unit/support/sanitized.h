@@ -10,7 +10,7 @@ constexpr bool sanitized = true;
 constexpr bool sanitized = false;
 #endif
 
-// A loop over very many cases goes on by this: a plain build runs all of them.
+// The step of a loop over very many cases: a plain build runs each of them, a build under a sanitizer every fifth.
 constexpr int sanitized_step = sanitized ? 5 : 1;
 
 }  // namespace barcuda
