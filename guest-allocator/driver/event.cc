@@ -125,21 +125,26 @@ EventRecord* find(CUevent event) {
     return e && e->ends.load(std::memory_order_relaxed) == ends_of(e->its_context()) ? e : nullptr;
 }
 
-// Another fence instead of one whose values come by another queue, or are still to come, or that disturb others.
-void renew(EventRecord& e, Fence* old, std::uint64_t order) {
-    Fence* f = take_fence(order, e.polled.load(std::memory_order_relaxed));
-    if (e.fence.compare_exchange_strong(old, f, std::memory_order_acq_rel)) f = old;
-    recycle_fence(f);
-}
-
-// The event's fence, and the value that its next record writes. Null: no room.
+// The event's fence, and the value that its next record writes. Null: no room. Values that come by another queue, or
+// that disturb others, are another fence's: it is pending before a thread can look at it.
 Fence* ask(EventRecord& e, CUstream stream, std::uint64_t& value) {
     const std::uint64_t order = order_of(stream);
-    for (Fence* f; (f = e.fence.load(std::memory_order_acquire)); renew(e, f, order))
-        if (f->order == order && f->apart == e.polled.load(std::memory_order_relaxed)) {
+    for (Fence* f = e.fence.load(std::memory_order_acquire); f;) {
+        const bool apart = e.polled.load(std::memory_order_relaxed);
+        if (f->order == order && f->apart == apart) {
             value = f->asked.fetch_add(1, std::memory_order_relaxed) + 1;
             return f;
         }
+        Fence* const another = take_fence(order, apart);
+        if (another) value = another->asked.fetch_add(1, std::memory_order_relaxed) + 1;
+        if (e.fence.compare_exchange_strong(f, another, std::memory_order_acq_rel)) {
+            recycle_fence(f);
+            return another;
+        }
+        if (!another) continue;
+        another->asked.fetch_sub(1, std::memory_order_relaxed);  // no thread has seen it
+        recycle_fence(another);
+    }
     return nullptr;
 }
 
@@ -163,8 +168,11 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
         if (flags) e->in_graphs.store(true, std::memory_order_relaxed);
         return command<Op::cuEventRecordWithFlags>(event, stream, flags);
     }
-    if (e->in_graph.load(std::memory_order_relaxed)) e->set_in_graph(false);
+    const auto leave_graph = [e] {
+        if (e->in_graph.load(std::memory_order_relaxed)) e->set_in_graph(false);
+    };
     if (e->shared.load(std::memory_order_relaxed)) {
+        leave_graph();
         const CUresult r = command<Op::cuEventRecordWithFlags>(event, stream, flags);
         if (r != CUDA_SUCCESS) return r;
         // When this call has returned, the program may tell another process: the record must be the driver's by then.
@@ -175,6 +183,7 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
     const bool fenced = !e->goes_unfenced();
     const Fence* f = fenced ? ask(*e, stream, value) : nullptr;
     if (f) e->note_fenced();
+    leave_graph();  // until then the driver is asked
     const CUresult r = command<Op::record_event>(event, stream, flags,
                                                  ext::Fence{f ? Client::current()->offset_of(f->word) : 0, value});
     if (!fenced) e->note_unfenced();
@@ -206,7 +215,8 @@ CUresult begin(CUevent event, unsigned flags) {
     const CUcontext owner = owner_of(current_context());
     e->context.store(reinterpret_cast<std::uint64_t>(owner), std::memory_order_relaxed);
     e->ends.store(ends_of(owner), std::memory_order_relaxed);
-    if (Fence* f = e->fence.load(); !f || f->pending()) renew(*e, f, 0);
+    if (Fence* const f = e->fence.load(); !f || f->pending())  // its values are still to come
+        recycle_fence(e->fence.exchange(take_fence(0), std::memory_order_acq_rel));
     return CUDA_SUCCESS;
 }
 
