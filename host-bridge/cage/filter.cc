@@ -6,7 +6,8 @@
 // seen to make, and similar ones. (The lists: calls.cc.)
 //
 // A call that is not allowed ends the worker: the kernel sends SIGSYS and does not execute the call, the worker stores
-// the call's number for the bridge and exits. A call of NVIDIA's driver that is in no list at all fails instead.
+// the call's number for the bridge and exits. A call of NVIDIA's driver that is in no list at all, or that would change
+// a descriptor of the bridge's, fails instead.
 #include <fmt/format.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -61,18 +62,24 @@ class Unknown {
         if (call < 0 || call >= most || !names_[call]) return false;
         if (static_cast<int>(r[REG_RDI]) == region_fd)
             return false;  // denied by the two other filters (map_the_region_only, mapper.h)
-        if (std::ranges::find(changes_of_files, call) != std::end(changes_of_files) && is_given(r[REG_RDI]))
-            return false;                       // denied by leave_given_files_as_they_are
         constexpr int newest_generation = 424;  // C libraries have fallbacks for calls from here on
         r[REG_RAX] = call < newest_generation ? -EPERM : -ENOSYS;
-        if (told_[call].exchange(true)) return true;
+        // Denied by leave_given_files_as_they_are: a driver may go over all numbers.
+        const bool given =
+            std::ranges::find(changes_of_files, call) != std::end(changes_of_files) && is_given(r[REG_RDI]);
+        std::atomic<bool>& told = given ? told_of_given_ : told_[call];
+        if (told.exchange(true)) return true;
         char text[256];
         const auto end =
-            fmt::format_to_n(text, sizeof text,
-                             "the driver called {} ({:#x}, {:#x}), which its cage does not know, and was "
-                             "refused: if a program fails because of it, start its bridge with --allow-call {}, "
-                             "and report it\n",
-                             names_[call], r[REG_RDI], r[REG_RSI], names_[call]);
+            given ? fmt::format_to_n(text, sizeof text,
+                                     "the driver called {} ({}, {:#x}) for a descriptor of its bridge's, and was "
+                                     "refused\n",
+                                     names_[call], r[REG_RDI], r[REG_RSI])
+                  : fmt::format_to_n(text, sizeof text,
+                                     "the driver called {} ({:#x}, {:#x}), which its cage does not know, and was "
+                                     "refused: if a program fails because of it, start its bridge with --allow-call "
+                                     "{}, and report it\n",
+                                     names_[call], r[REG_RDI], r[REG_RSI], names_[call]);
         if (write(log_fd, text, std::min(end.size, sizeof text)) < 0) return true;
         return true;
     }
@@ -80,7 +87,7 @@ class Unknown {
   private:
     static constexpr int most = 512;
     const char* names_[most]{};
-    std::atomic<bool> told_[most]{};
+    std::atomic<bool> told_[most]{}, told_of_given_{};
 } unknown;
 
 void on_denied(int, siginfo_t* info, void* context) {
