@@ -218,6 +218,12 @@ CU cuMemHostAlloc(void** p, size_t bytes, unsigned flags) {
 CU cuMemAllocHost_v2(void** p, size_t bytes) { return allocate_pinned(p, bytes, 0); }
 CU cuMemFreeHost(void* p) { return free_pinned(p); }
 
+CU cuMemAlloc_v2(CUdeviceptr* p, size_t bytes) {
+    const CUresult r = command<Op::cuMemAlloc_v2>(p, bytes);
+    if (r != CUDA_SUCCESS && p) *p = 0;  // as NVIDIA's driver (580)
+    return r;
+}
+
 CU cuMemFree_v2(CUdeviceptr p) {
     if (!p) return CUDA_SUCCESS;
     void* const host = reinterpret_cast<void*>(p);

@@ -30,7 +30,12 @@ template <class Allocate> cudaError_t allocate(void** memory, std::size_t size, 
 
 // ---- device memory -------------------------------------------------------------------------------------------------
 API cudaMalloc(void** memory, size_t size) {
-    return allocate(memory, size, [&] { return call(cuMemAlloc, memory, size); });
+    return allocate(memory, size, [&] {
+        CUdeviceptr address = 0;
+        const cudaError_t r = call(cuMemAlloc, &address, size);
+        if (r == cudaSuccess) *memory = reinterpret_cast<void*>(address);
+        return r;
+    });
 }
 
 API cudaFree(void* memory) { return call(cuMemFree, memory); }

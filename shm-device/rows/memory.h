@@ -67,7 +67,7 @@ CUresult set_pointer_attribute(CUpointer_attribute attribute, unsigned value, CU
     X(cuIpcCloseMemHandle,                                  inner_call, hosted, freed)                \
     X(cuIpcGetEventHandle,                                  inner_call, hosted|lasts, out, use)       \
     X(cuIpcOpenEventHandle,                                 inner_call, hosted|current, make, in)             \
-    X(cuMemAlloc_v2,                                        call,       hosted|charges(1)|current, out, in)   \
+    X(cuMemAlloc_v2,                                        inner_call, hosted|charges(1)|current, out, in)   \
     X(cuMemFree_v2,                                         inner_post, hosted, freed)                \
     X(cuMemPoolDestroy,                                     inner_call, hosted, drop)                 \
     X(cuMemPoolGetAttribute,                                inner_call, counts|anywhere|asks, use, in, attribute) \
