@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// documented.h: what CUDA's documentation says, and nothing else has been asked about: documented.tsv has the answers.
+// documented.h: what CUDA's documentation says: arrays, attributes of streams, primary contexts.
 #pragma once
 #include <tuple>
 

@@ -20,7 +20,7 @@ GROUPS = ("filling/", "freeing/", "driver_copies/", "stream_memory/")
 def table():
     """Native answers that are one code, also if a later call would say it: those that may be other ones here are left out."""
     allowed, answers = compare.allowances(), {}
-    for question, answer in (pair for file in RECORDED for pair in compare.read(file).items()):
+    for question, answer in compare.read(RECORDED).items():
         code = answer.replace("/", " ").partition(" ")[0]
         if not question.startswith(GROUPS) or not code.isdigit() or "later" in answer:
             continue
