@@ -61,7 +61,7 @@ class Unknown {
     bool refuse(int call, greg_t* r) {
         if (call < 0 || call >= most || !names_[call]) return false;
         if (static_cast<int>(r[REG_RDI]) == region_fd)
-            return false;  // denied by the two other filters (map_the_region_only, mapper.h)
+            return false;                       // denied by the two other filters (map_the_region_only, mapper.h)
         constexpr int newest_generation = 424;  // C libraries have fallbacks for calls from here on
         r[REG_RAX] = call < newest_generation ? -EPERM : -ENOSYS;
         // Denied by leave_given_files_as_they_are: a driver may go over all numbers.
@@ -87,7 +87,8 @@ class Unknown {
   private:
     static constexpr int most = 512;
     const char* names_[most]{};
-    std::atomic<bool> told_[most]{}, told_of_given_{};
+    std::atomic<bool> told_[most]{};
+    std::atomic<bool> told_of_given_{};
 } unknown;
 
 void on_denied(int, siginfo_t* info, void* context) {
@@ -133,9 +134,15 @@ void keep_to_extents(Filter& filter) {
 }
 
 void leave_given_files_as_they_are(Filter& filter) {
-    for (const int call : changes_of_files)
-        for (int file = link_fd; file <= soft_card_fd; ++file)
-            filter.deny(call, {bits(0, ~0u, static_cast<std::uint64_t>(file))});
+    // F_GETFD, F_SETFD and F_GETFL lie between the two: what they tell or set is the number's alone.
+    static_assert(F_DUPFD == 0 && F_GETFD == 1 && F_SETFD == 2 && F_GETFL == 3 && F_SETFL == 4);
+    const scmp_arg_cmp changes[] = {is(1, F_DUPFD), {1, SCMP_CMP_GE, F_SETFL, 0}};
+    for (int file = link_fd; file <= soft_card_fd; ++file) {
+        const scmp_arg_cmp its = bits(0, ~0u, static_cast<std::uint64_t>(file));
+        for (const int call : changes_of_files)
+            if (call != SYS_fcntl) filter.deny(call, {its});
+        for (const scmp_arg_cmp& change : changes) filter.deny(SYS_fcntl, {its, change});
+    }
 }
 
 int guard_what_is_given(bool extents) {

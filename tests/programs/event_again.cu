@@ -50,7 +50,8 @@ int main() {
     std::atomic<bool> ends{false};
     std::thread looker([&] {
         while (!ends)
-            if (const int round = holds; round && cudaEventQuery(looked_at) != cudaErrorNotReady && holds == round) done++;
+            if (const int round = holds; round)
+                if (cudaEventQuery(looked_at) != cudaErrorNotReady && holds == round) done++;
     });
     for (int round = 1; round <= 20; round++) {
         *flag = 0;

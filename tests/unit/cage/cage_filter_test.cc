@@ -227,6 +227,7 @@ TEST(CageFilter, LetsNobodyChangeTheDescriptorsThatTheBridgeHasGiven) {
             [=] { return syscall(SYS_fcntl, std::uint64_t{1} << 32 | static_cast<unsigned>(fd), F_SETFL, 0); },
             [=] { return fcntl(fd, F_DUPFD, 32); },
             [=] { return fcntl(fd, F_DUPFD_CLOEXEC, 32); },
+            [=] { return syscall(SYS_fcntl, fd, std::uint64_t{1} << 32 | F_SETFL, 0); },
             [&off, fd] { return ioctl(fd, FIONBIO, &off); },
             [=] { return dup(fd); },
             [=] { return dup2(fd, 32); },
@@ -238,6 +239,8 @@ TEST(CageFilter, LetsNobodyChangeTheDescriptorsThatTheBridgeHasGiven) {
             EXPECT_EQ(c.status, 0) << fd << " " << &attempt - attempts;
             EXPECT_THAT(c.log, HasSubstr("for a descriptor of its bridge's, and was refused"));
         }
+        for (const int harmless : {F_GETFD, F_SETFD, F_GETFL})
+            EXPECT_EQ(with_nvidias_list([=] { return fcntl(fd, harmless, 0) < 0 ? 1 : 0; }).status, 0) << fd;
         const std::pair<const char*, std::function<void()>> of_ours[] = {
             {"fcntl", [=] { fcntl(fd, F_DUPFD_CLOEXEC, 32); }},
             {"ftruncate", [=] { return ftruncate(fd, 0); }},
