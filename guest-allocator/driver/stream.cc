@@ -84,11 +84,13 @@ template <class F> void each_stream(CUcontext context, F f) {
     });
 }
 
-// Fences behind the work of streams, mainly of destroyed ones: their work continues, and a wait for the context waits
-// for these fences.
+// Fences behind the work of streams: those of destroyed ones, whose work continues, and those that a wait for a context
+// has put there. A wait for the context waits for all of them.
 struct Leaving {
     Fence* fence;
     CUcontext context;
+    CUstream stream;
+    std::uint64_t work;  // the fence is behind all that the stream was given up to this command number (Queue::work)
 };
 std::vector<Leaving>& leaving() {
     static auto* list = new std::vector<Leaving>;
@@ -106,10 +108,17 @@ bool watch(CUstream stream, CUcontext context) {
         return true;
     });
     const std::uint64_t value = f->asked.fetch_add(1, std::memory_order_relaxed) + 1;
-    leaving().push_back({f, context});
+    leaving().push_back({f, context, stream, Client::current()->queue().work()});
     if (command<Op::write_fence>(stream, ext::Fence{Client::current()->offset_of(f->word), value}) != CUDA_SUCCESS)
         publish(*f->word, value);  // the session is over: nothing is to come
     return true;
+}
+
+// Whether another wait's fence is behind all that the stream was given up to this command number. Under the lock.
+bool is_watched(CUstream stream, CUcontext context, std::uint64_t given) noexcept {
+    return std::ranges::any_of(leaving(), [&](const Leaving& l) {
+        return l.stream == stream && l.context == context && l.work >= given && l.fence->pending();
+    });
 }
 
 CUresult destroy(CUstream stream) {
@@ -246,7 +255,9 @@ bool wait_for_busy_streams(CUcontext context, std::uint64_t work, bool quiet, bo
         std::lock_guard lock(mutex);
         if (open_captures.load(std::memory_order_relaxed) != 0 || unnamed_may_be_busy(context)) return false;
         const auto look = [&](CUstream stream, CUstream known_as) {
-            if (may_be_busy(context, stream) && !watch(known_as, context)) others.push_back(known_as);
+            if (!may_be_busy(context, stream)) return;
+            const std::uint64_t given = given_work.of_stream(context, stream).load(std::memory_order_relaxed);
+            if (!is_watched(known_as, context, given) && !watch(known_as, context)) others.push_back(known_as);
         };
         look(nullptr, CU_STREAM_LEGACY);
         each_stream(context, [&](CUstream stream, const StreamRecord&) { look(stream, stream); });

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // waiting.cu: how a program's threads wait: as CUDA likes, awake, or asleep (cudaSetDeviceFlags, flags of a context, of
 // an event). Each finds the end of a kernel that runs for longer than any thread stays awake, and the flags are those
-// that were set.
+// that were set. And many threads that wait for the device at the same time: each finds its own work done, in a stream
+// of its own and in one that it shares with another thread.
 #include <thread>
+#include <vector>
 
 #include "check.h"
 #include "driver.h"
@@ -22,6 +24,30 @@ template <class Wait> static void long_wait(Wait wait) {
     wait();
     REQUIRE(*flag == 1);
     later.join();
+}
+
+__global__ void set(volatile int* word, int value) { *word = value; }
+
+static void all_wait_for_the_device() {
+    constexpr int count = 8;
+    int *words, *device_words;
+    CHECK(cudaHostAlloc((void**)&words, count * sizeof *words, cudaHostAllocMapped));
+    CHECK(cudaHostGetDevicePointer((void**)&device_words, words, 0));
+    cudaStream_t streams[count];
+    for (cudaStream_t& stream : streams) CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    std::vector<std::thread> threads;
+    for (int t = 0; t < count; t++)
+        threads.emplace_back([=, stream = streams[t / 2]] {
+            volatile int& word = words[t];
+            for (int i = 1; i <= 300; i++) {
+                set<<<1, 1, 0, stream>>>(device_words + t, i);
+                CHECK(cudaDeviceSynchronize());
+                REQUIRE(word == i);
+            }
+        });
+    for (std::thread& thread : threads) thread.join();
+    for (const cudaStream_t stream : streams) CHECK(cudaStreamDestroy(stream));
+    CHECK(cudaFreeHost(words));
 }
 
 int main() {
@@ -51,6 +77,8 @@ int main() {
     });
     CHECK(cudaEventDestroy(event));
     CHECK(cudaFreeHost((void*)flag));
+
+    all_wait_for_the_device();
 
     CUcontext own;
     DRIVER(
