@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tests/frameworks/checks.py: a check of a framework also tells whether its client could be carried to another host, if it is asked."""
+import json
+import sys
+
+import pytest
+
+from e2e.flat import BARCUDA, DEVICE, TOP, run
+
+# What asks a bridge pauses its clients for a moment.
+CHECKS = """
+import ctypes
+from checks import check, main
+
+runtime = ctypes.CDLL("libcudart.so.13")
+
+
+@check
+def allocates():
+    return runtime.cudaMalloc(ctypes.byref(ctypes.c_void_p()), 1 << 20)
+
+
+@check
+def shares():
+    memory = ctypes.c_void_p()
+    runtime.cudaMalloc(ctypes.byref(memory), 1 << 20)
+    return runtime.cudaIpcGetMemHandle((ctypes.c_char * 64)(), memory)
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize("variables, told", [({"CARRIED": BARCUDA}, ["", "by cuIpcGetMemHandle"]), ({}, [None, None])], ids=["asked", "not asked"])
+def test_a_check_tells_whether_its_client_could_be_carried(scratch, variables, told):
+    (scratch / "its_checks.py").write_text(CHECKS)
+    ran = run(BARCUDA, "run", "--device", DEVICE, "--device-memory", "blocks", "--", sys.executable, scratch / "its_checks.py",
+              env={**variables, "PYTHONPATH": TOP / "tests/frameworks", "PYTHONDONTWRITEBYTECODE": 1})
+    checks = [json.loads(line) for line in ran.out.splitlines() if line.startswith("{")]
+    assert [check["values"] for check in checks] == [[0.0], [0.0]], ran
+    for check, expected in zip(checks, told):
+        if expected is None:
+            assert "carried" not in check, check
+        else:
+            assert check["carried"] and all(bool(expected) == bool(answer) and expected in answer for answer in check["carried"]), check
