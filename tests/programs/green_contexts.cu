@@ -9,7 +9,8 @@
 
 #define FUNCTION(name, version) static const auto p_##name = entry<decltype(&name)>(#name, version)
 
-__global__ void add(int* to, int value) { to[threadIdx.x] += value; }
+// Some of these run side by side.
+__global__ void add(int* to, int value) { atomicAdd(to + threadIdx.x, value); }
 __global__ void where(unsigned* at) {
     unsigned place;
     asm volatile("mov.u32 %0, %%smid;" : "=r"(place));
