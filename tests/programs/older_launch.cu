@@ -55,6 +55,7 @@ int main() {
         CHECK(cudaDeviceSynchronize());
         CHECK(cudaMemcpy(seen, out, sizeof seen, cudaMemcpyDeviceToHost));
         CHECK(cudaMemset(out, 0, sizeof seen));
+        CHECK(cudaDeviceSynchronize());  // the next launch may be in a stream that does not wait for it
         for (int i = 0; i < 64; ++i) REQUIRE(seen[i] == (i < count ? value : 0));
     };
     CHECK(cudaMemset(out, 0, sizeof seen));
