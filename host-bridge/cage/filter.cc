@@ -134,7 +134,7 @@ void keep_to_extents(Filter& filter) {
 }
 
 void leave_given_files_as_they_are(Filter& filter) {
-    // F_GETFD, F_SETFD and F_GETFL lie between the two: what they tell or set is the number's alone.
+    // F_GETFD, F_SETFD and F_GETFL, which lie between the two, change nothing of the open file.
     static_assert(F_DUPFD == 0 && F_GETFD == 1 && F_SETFD == 2 && F_GETFL == 3 && F_SETFL == 4);
     const scmp_arg_cmp changes[] = {is(1, F_DUPFD), {1, SCMP_CMP_GE, F_SETFL, 0}};
     for (int file = link_fd; file <= soft_card_fd; ++file) {
