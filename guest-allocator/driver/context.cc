@@ -52,6 +52,13 @@ CUresult ContextStack::push(CUcontext context) noexcept {
     return CUDA_SUCCESS;
 }
 
+// The driver makes the pipe by which a user asks for a core dump in a folder of the host, where workers may make nothing.
+// Core dumps that are asked for are core dumps: so an H100 with 580.159 tells such a context's flags.
+unsigned without_pipe(unsigned flags) {
+    return flags & CU_CTX_USER_COREDUMP_ENABLE ? (flags & ~CU_CTX_USER_COREDUMP_ENABLE) | CU_CTX_COREDUMP_ENABLE
+                                               : flags;
+}
+
 // While this lives the thread is in no context: for commands that need none, since the host enters none that has ended.
 struct InNone {
     const CUcontext before = std::exchange(stack.top, nullptr);
@@ -319,14 +326,15 @@ CU cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
 CU cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
     if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
     const InNone none;
-    if (CUresult r = command<Op::cuDevicePrimaryCtxSetFlags_v2>(device, flags); r != CUDA_SUCCESS) return r;
+    if (CUresult r = command<Op::cuDevicePrimaryCtxSetFlags_v2>(device, without_pipe(flags)); r != CUDA_SUCCESS)
+        return r;
     std::lock_guard lock(mutex);
     primary_flags[device] = flags;
     note_flags(flags);
     return CUDA_SUCCESS;
 }
 CU cuCtxSetFlags(unsigned flags) {
-    const CUresult r = command<Op::cuCtxSetFlags>(flags);
+    const CUresult r = command<Op::cuCtxSetFlags>(without_pipe(flags));
     if (r != CUDA_SUCCESS) return r;
     std::lock_guard lock(mutex);
     if (const ContextRecord* k = find(current_context()); k && k->retained >= 0) primary_flags[k->device] = flags;
@@ -340,7 +348,7 @@ CU cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* parameters, unsigned fl
     if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
     if (parameters && (parameters->numExecAffinityParams || parameters->cigParams)) return CUDA_ERROR_NOT_SUPPORTED;
     if (stack.depth == depth_limit) return CUDA_ERROR_OUT_OF_MEMORY;
-    if (const InNone none; CUresult r = command<Op::create_context>(context, flags, device)) return r;
+    if (const InNone none; CUresult r = command<Op::create_context>(context, without_pipe(flags), device)) return r;
     std::lock_guard lock(mutex);
     if (!add(*context, device, -1)) {
         end_own_context(*context);

@@ -38,9 +38,7 @@ void create(CUcontext* made, unsigned flags, CUdevice device) {
     require(made);
     require_device(device);
     require_flags(flags);
-    // Core dumps that the user asks for are core dumps: so an H100 with 580.159 tells the flags.
-    if (flags & CU_CTX_USER_COREDUMP_ENABLE)
-        flags = (flags & ~unsigned{CU_CTX_USER_COREDUMP_ENABLE}) | CU_CTX_COREDUMP_ENABLE;
+    if (flags & CU_CTX_USER_COREDUMP_ENABLE) refuse("a pipe by which a user asks for a core dump");
     const auto context = std::make_shared<Context>(device, flags, false);
     *made = Driver::get().contexts.add(context);
     context_stack().push_back(context);

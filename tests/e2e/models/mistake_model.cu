@@ -5,10 +5,12 @@
 // What a call answers depends on what the memory is alone: it stands in a table of native answers, on the standard
 // input, whose questions have the names of tests/e2e/answers. What the table does not have is not asked.
 //
-//   mistake_model [seconds=N | steps=N] [seed=N] [programs=N] [says=1] < TABLE
+//   mistake_model [seconds=N | steps=N] [seed=N] [programs=N] [contexts=N] [says=1] < TABLE
 //
-// Several programs run one after the other in one process, each with the next seed.
+// Several programs run one after the other in one process, each with the next seed. One of `contexts` programs makes
+// contexts beside its own: a GPU's driver makes one at a time, for all processes.
 #include <cuda.h>
+#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -26,7 +28,7 @@ std::map<std::string, int> table;
 std::map<std::string, unsigned> asked;  // by the first part of a question
 uint64_t wrong = 0, right = 0;
 double says = 0;  // each thing that is done
-double programs = 1;
+double programs = 1, contexts = 1;
 template <class... T> void say(const char* format, T... values) {
     if (says == 0) return;
     printf("%lu ", step);
@@ -248,6 +250,8 @@ class Lane {
             return;
         }
         const Form& form = one(forms);
+        // What other streams do there may be pending: these frees do not wait for it.
+        if (place.lives && (place.kind == "pool" || &form == &forms[2])) wait();
         const bool inside = place.lives && !place.module && dice_.one_in(3);
         const std::string kind = place.now() + (inside ? "_mid" : "");
         const CUdeviceptr at = place.at + (inside ? 4096 : 0);
@@ -261,6 +265,7 @@ class Lane {
     void disturb() {
         switch (dice_.below(8)) {
             case 0: {
+                if (fmod(options.seed, contexts) != 0) return look();
                 if (captures_) capture();
                 forget_gone_device_memory();
                 CUcontext before = nullptr, other = nullptr;
@@ -417,7 +422,7 @@ class Lane {
 }  // namespace
 
 int main(int argc, char** argv) {
-    parse(argc, argv, 1, {{"says", &says}, {"programs", &programs}});
+    parse(argc, argv, 1, {{"says", &says}, {"programs", &programs}, {"contexts", &contexts}});
     read_table();
     CHECK(cudaFree(nullptr));
     const double first = options.seed;
