@@ -161,6 +161,8 @@ CUresult Deferred::free(CUdeviceptr address) {
         return driver_.cuMemFreeAsync(address, nullptr);
     }
     const Addresses::Allocation known = addresses_.allocation(address);
+    // Only now the client can be told: the driver would hear of it when the GPU is idle.
+    if (known.bytes == 0 && addresses_.is_variable(address)) return CUDA_ERROR_INVALID_VALUE;
     if (known.bytes == 0 || known.context != context || known.bytes > most_bytes - kept) {
         const std::uint64_t buffer = addresses_.buffer_at(address);
         const CUresult r = defer({What::memory, address, 0, known.context ? known.context : context});

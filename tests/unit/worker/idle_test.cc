@@ -250,6 +250,15 @@ TEST_F(IdleTest, OthersMemoryIsClosedWhenTheGpuIsIdleAsOftenAsItWasOpened) {
     EXPECT_EQ(all.freed.size(), 0u);
 }
 
+TEST_F(IdleTest, AVariableIsNotFreedWhateverTheGpuDoes) {
+    session.addresses().note_variable(0x9000, 64, 0, one);
+    busy();
+    EXPECT_EQ(session.deferred().free(0x9000), CUDA_ERROR_INVALID_VALUE);
+    all.busy = false;
+    session.deferred().reap();
+    EXPECT_TRUE(all.freed.empty());
+}
+
 TEST_F(IdleTest, MuchMemoryGoesAtOnce) {
     const CUdeviceptr small = allocate(MiB), large = allocate(256 * MiB);
     session.deferred().free(small);
