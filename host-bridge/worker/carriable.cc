@@ -17,8 +17,20 @@ namespace {
 
 constexpr const char* no_cure = "there is none yet";
 
+// A library outlives the context that was current when it was loaded, and has its variables in any other, too.
+std::optional<std::uint32_t> where_its_variables_are(Session& session, const Birth& code) {
+    const Contexts& contexts = session.contexts();
+    CUcontext loaded_in = nullptr;
+    const bool lives = session.handles().find(code.context, loaded_in) && contexts.find(loaded_in);
+    if (code.op != Op::load_library || lives) return code.context;
+    if (contexts.living().empty()) return {};
+    return static_cast<std::uint32_t>(session.handles().id_of(contexts.living().front().context));
+}
+
 // Asks for a variable as the client would.
-bool name_variable(Session& session, const Birth& code, const std::string& name) {
+CUresult name_variable(Session& session, const Birth& code, const std::string& name) {
+    const std::optional<std::uint32_t> context = where_its_variables_are(session, code);
+    if (!context) return CUDA_SUCCESS;  // it has none
     std::vector<std::byte> body(4 * sizeof(std::uint64_t) + padded(name.size() + 1)), room(64);
     Writer w(body), reply(room);
     std::uint64_t id = 0;  // of the module, or the library
@@ -27,7 +39,7 @@ bool name_variable(Session& session, const Birth& code, const std::string& name)
         w.put(word);
     w.put_bytes(name.c_str(), name.size() + 1);
     const Op op = code.op == Op::load_module ? Op::cuModuleGetGlobal_v2 : Op::cuLibraryGetGlobal;
-    return perform(session, {static_cast<std::uint32_t>(op), code.context}, body, true, reply).ok();
+    return perform(session, {static_cast<std::uint32_t>(op), *context}, body, true, reply).result;
 }
 
 std::uint64_t word_of(const Birth& birth, std::size_t place) {
@@ -101,8 +113,9 @@ std::vector<Hindrance> in_code(Session& session) {
         // (A module that was unloaded has no variables.)
         const bool there = !birth.made.empty() && session.handles().contains(birth.made.front().thing.name);
         for (const std::string& name : contents->variables)
-            if (there && !name_variable(session, birth, name))
-                all.insert("a variable of its code that the driver does not find: " + name);
+            if (const CUresult r = there ? name_variable(session, birth, name) : CUDA_SUCCESS; r != CUDA_SUCCESS)
+                all.insert(fmt::format("a variable of its code that the driver does not find ({}): {}",
+                                       session.driver().error_name(r), name));
     }
     std::vector<Hindrance> hindrances;
     for (const std::string& what : all) hindrances.push_back({what, no_cure});

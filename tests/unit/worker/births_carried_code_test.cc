@@ -116,6 +116,34 @@ TEST_F(BirthsCarried, CodeThatWasLoadedWhileUnloadedCodeWasThereYet) {
         EXPECT_EQ(c.session().deferred().unloaded(), 0u);
     });
 }
+TEST_F(BirthsCarried, ALibraryWhoseContextHasEnded) {
+    first([&](Client& c) {
+        CUcontext own = nullptr;
+        ASSERT_TRUE((c.call<create_context>(&own, 0u, 0).ok()));
+        const auto primary = std::exchange(c.context, static_cast<std::uint32_t>(Client::id(own)));
+        CUlibrary library = nullptr;
+        CUkernel kernel = nullptr;
+        CUfunction bump = nullptr;
+        c.put_code();
+        ASSERT_TRUE(
+            (c.call<load_library>(&library, static_cast<const void*>(kernels_ptx), sizeof kernels_ptx, ext::no_logs)
+                 .ok()));
+        ASSERT_TRUE((c.call<cuCtxDestroy_v2>(own).ok()));
+        c.context = primary;
+        ASSERT_TRUE((c.call<cuLibraryGetKernel>(&kernel, library, "bump").ok()));
+        ASSERT_TRUE((c.call<cuKernelGetFunction>(&bump, kernel).ok()));
+        EXPECT_EQ(CUDA_SUCCESS, c.run(bump, 0, 0));
+        keep(0, library);
+        keep(1, bump);
+    });
+    second([&](Client& c) {
+        EXPECT_EQ(CUDA_SUCCESS, c.run(get<CUfunction>(1), 0, 0));
+        CUdeviceptr counter = 0;
+        std::size_t bytes = 0;
+        EXPECT_TRUE((c.call<cuLibraryGetGlobal>(&counter, &bytes, get<CUlibrary>(0), "counter").ok()));
+        EXPECT_EQ(c.read<unsigned>(counter), 13u) << "5, and twice 4 threads";
+    });
+}
 TEST_F(BirthsCarried, LibrariesAndTheirKernels) {
     first([&](Client& c) {
         CUlibrary library = nullptr;
