@@ -52,8 +52,8 @@ CUresult ContextStack::push(CUcontext context) noexcept {
     return CUDA_SUCCESS;
 }
 
-// The driver makes the pipe by which a user asks for a core dump in a folder of the host, where workers may make nothing.
-// Core dumps that are asked for are core dumps: so an H100 with 580.159 tells such a context's flags.
+// The driver makes the pipe by which a user asks for a core dump in a folder of the host, where workers may make
+// nothing. Core dumps that are asked for are core dumps: so an H100 with 580.159 tells such a context's flags.
 unsigned without_pipe(unsigned flags) {
     return flags & CU_CTX_USER_COREDUMP_ENABLE ? (flags & ~CU_CTX_USER_COREDUMP_ENABLE) | CU_CTX_COREDUMP_ENABLE
                                                : flags;

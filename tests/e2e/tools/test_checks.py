@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/frameworks/checks.py: a check of a framework also tells whether its client could be carried to another host, if it is asked."""
+"""tests/frameworks: what its checks tell of a client that could be carried to another host; and how programs are compared."""
 import json
 import sys
 
 import pytest
 
-from e2e.flat import BARCUDA, DEVICE, TOP, run
+from e2e.flat import BARCUDA, BUILD, DEVICE, TOP, needs_soft, run
 
 # What asks a bridge pauses its clients for a moment.
 CHECKS = """
@@ -43,3 +43,12 @@ def test_a_check_tells_whether_its_client_could_be_carried(scratch, variables, t
             assert "carried" not in check, check
         else:
             assert check["carried"] and all(bool(expected) == bool(answer) and expected in answer for answer in check["carried"]), check
+
+
+@needs_soft("a GPU's programs run natively, too")
+def test_what_barcuda_says_itself_makes_no_program_another_one(scratch):
+    def third(file, line):  # natively twice, and then through Barcuda
+        return f"{scratch}\techo >> {file}; [ $(wc -l < {file}) -lt 3 ] || echo {line}; echo 17\n"
+    (scratch / "list").write_text(f"warned\t{third('one', 'barcuda: the region is full')}other\t{third('two', 18)}")
+    ran = run(TOP / "tests/frameworks/programs", "--build", BUILD, "--device", "soft", "--region-size", "256M", scratch / "list")
+    assert ran.status == 1 and "warned: equal; says `barcuda: the region is full`" in ran.out and "other: prints 2 lines in place of 1" in ran.out, ran
