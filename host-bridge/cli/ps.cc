@@ -2,6 +2,7 @@
 // ps.cc: `barcuda ps`: the bridges of this machine, their VMs and clients, once.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/cli/options.h"
@@ -21,16 +22,32 @@ void print(std::vector<std::vector<std::string>> rows) {
     for (const std::string& line : lines) fmt::print("{}\n", line);
 }
 
-int ps(bool json) {
-    const View view = look(false);
+// Only these VMs' bridges. Where each of them answers, what is wrong with other bridges is left out. The names that no
+// bridge has told.
+std::vector<std::string> keep_only(View& view, const std::vector<std::string>& vms) {
+    std::erase_if(view.bridges, [&](const Bridge& b) { return std::ranges::count(vms, b.name) == 0; });
+    std::vector<std::string> missing = vms;
+    std::erase_if(missing, [&](const std::string& vm) { return std::ranges::count(view.bridges, vm, &Bridge::name); });
+    if (missing.empty()) {
+        view.silent.clear();
+        view.complaints.clear();
+    }
+    for (const std::string& vm : missing)
+        view.complaints.push_back(fmt::format("no bridge that answers serves a VM of the name {}", printable(vm)));
+    return missing;
+}
+
+int ps(const std::vector<std::string>& vms, bool json) {
+    View view = look(false);
+    const bool all_there = vms.empty() || keep_only(view, vms).empty();
     for (const std::string& complaint : view.complaints) fmt::print(stderr, "barcuda ps: {}\n", complaint);
-    const int status = view.silent.empty() ? 0 : 1;
+    const int status = view.silent.empty() && all_there ? 0 : 1;
     if (json) {
         fmt::print("{}\n", json_of(view).dump(1));
         return status;
     }
     if (view.bridges.empty() && view.silent.empty()) {
-        fmt::print("{}\n", with_hint(nobody_serves(view)));
+        if (all_there) fmt::print("{}\n", with_hint(nobody_serves(view)));
         return status;
     }
     std::vector<std::vector<std::string>> bridges = {
@@ -78,9 +95,10 @@ int ps(bool json) {
 
 void add_ps(App& app) {
     const auto json = std::make_shared<bool>(false);
-    const Command command =
-        app.add("ps", "on a host: running bridges, their VMs and clients; root sees all users' bridges",
-                [json] { return ps(*json); });
+    const auto vms = std::make_shared<std::vector<std::string>>();
+    Command command = app.add("ps", "on a host: running bridges, their VMs and clients; root sees all users' bridges",
+                              [json, vms] { return ps(*vms, *json); });
+    command.add_option("VM", *vms, "only these, by their names");
     add_json(command, *json);
 }
 

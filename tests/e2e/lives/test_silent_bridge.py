@@ -48,6 +48,16 @@ def test_a_bridge_that_stands_still_is_shown_as_silent_until_it_goes_on(bridge):
     is_seen(bridge)
 
 
+def test_who_asks_for_a_vm_by_its_name_does_not_hear_of_others(bridge, regions):
+    other = regions().serve("--no-vm", "--name", "other")
+    bridge.stand_still()
+    alone = run(BARCUDA, "ps", "other")
+    assert alone.status == 0 and re.search(f"^other +{other.proper} ", alone.out, re.M) and "silent" not in alone.said, alone
+    silent = run(BARCUDA, "ps", "seen")
+    assert silent.status == 1 and re.search(rf"^\? +{bridge.proper} +silent$", silent.out, re.M), silent
+    bridge.go_on()
+
+
 def test_sockets_of_another_user_hide_no_bridge(bridge, region):
     others = Program(region.folder, "others", [sys.executable, "-c", SOCKETS])
     region.programs.append(others)

@@ -113,6 +113,15 @@ def test_the_table_has_each_client_and_its_bridge(seen):
     assert re.search(rf"^{MINE} +{seen.bridge.proper} .* 2 +16 ", table, re.M), table
 
 
+def test_the_bridges_of_some_vms_alone(seen):
+    told = succeed(BARCUDA, "ps", f"{MINE}.2")
+    assert re.search(f"^{MINE}[.]2 ", told, re.M) and not re.search(f"^{MINE} ", told, re.M) and "counted" not in told, told
+    both = run(BARCUDA, "ps", MINE, "nobodys")
+    assert both.status == 1 and "no bridge that answers serves a VM of the name nobodys" in both.err and re.search(f"^{MINE} ", both.out, re.M), both
+    none = run(BARCUDA, "ps", "--json", "nobodys")
+    assert none.status == 1 and not json.loads(none.out)["bridges"], none
+
+
 # ---- what processes do in a second ----------------------------------------------------------------------------------------------------
 @pytest.fixture
 def busy(seen):
