@@ -29,7 +29,8 @@ class Addresses {
     Verdict reachable_rows(CUdeviceptr address, std::uint64_t pitch, std::uint64_t width, std::uint64_t height);
     void forget() { reachable_.clear(); }
     void forget(CUdeviceptr freed) {
-        allocations_.erase(freed);
+        const auto known = allocations_.find(freed);
+        if (known != allocations_.end() && !known->second.retired) allocations_.erase(known);
         forget();
     }
     void context_gone(CUcontext context) {
@@ -59,6 +60,7 @@ class Addresses {
     struct Allocation {
         std::uint64_t bytes = 0;  // as the client requested
         CUcontext context = nullptr;
+        bool retired = false;  // its entry stays: memory that is freed is often had again
     };
     void allocated(CUdeviceptr address, const Allocation& allocation) {
         allocations_[address] = allocation;
@@ -66,17 +68,24 @@ class Addresses {
     }
     Allocation allocation(CUdeviceptr address) const {  // 0 bytes: none, or one that other processes may see
         const auto known = allocations_.find(address);
-        return known == allocations_.end() ? Allocation{} : known->second;
+        return known == allocations_.end() || known->second.retired ? Allocation{} : known->second;
     }
 
     // ---- freed by the client, but not yet by the driver
     void retire(CUdeviceptr address) {
-        retired_.insert(address);
-        forget(address);
+        const auto known = allocations_.find(address);
+        if (known != allocations_.end() && !known->second.retired) known->second.retired = true;
+        else retired_.insert(address);
+        forget();
     }
-    bool is_retired(CUdeviceptr address) const { return retired_.contains(address); }
-    void end_retirement(CUdeviceptr address) {  // the driver has freed it, or the client has got it again
-        if (const auto at = retired_.find(address); at != retired_.end()) retired_.erase(at);
+    bool is_retired(CUdeviceptr address) const {
+        const auto known = allocations_.find(address);
+        return (known != allocations_.end() && known->second.retired) || retired_.contains(address);
+    }
+    void end_retirement(CUdeviceptr address) {  // the driver has freed it
+        const auto known = allocations_.find(address);
+        if (known != allocations_.end() && known->second.retired) allocations_.erase(known);
+        else if (const auto at = retired_.find(address); at != retired_.end()) retired_.erase(at);
     }
 
     // ---- freed in a stream's order, and perhaps not yet by the driver: it may have the memory until a thread waits
@@ -109,6 +118,10 @@ class Addresses {
     }
     void end_variables(std::uint64_t code) {
         std::erase_if(variables_, [code](const auto& v) { return v.second.code == code; });
+    }
+    template <class F> void each_variable(CUcontext context, F act) const {
+        for (const auto& [address, variable] : variables_)
+            if (variable.context == context) act(address);
     }
     bool is_variable(CUdeviceptr address) const {
         const auto behind = variables_.upper_bound(address);
@@ -151,7 +164,7 @@ class Addresses {
     std::unordered_map<CUdeviceptr, Allocation> allocations_;
     std::map<CUdeviceptr, Variable> variables_;
     std::unordered_map<CUdeviceptr, std::uint64_t> in_order_;
-    std::multiset<CUdeviceptr> retired_;      // memory of another process as often as it was closed
+    std::multiset<CUdeviceptr> retired_;      // others: memory of another process as often as it was closed
     std::map<CUdeviceptr, unsigned> opened_;  // memory of another process, and how often it was opened
 };
 

@@ -136,7 +136,6 @@ CUresult Deferred::allocate(CUdeviceptr& address, std::size_t bytes) {
     });
     if (recycled != entries_.end()) {
         address = recycled->name;
-        addresses_.end_retirement(address);
         entries_.erase(recycled);
     } else if (const CUresult r = driver_.cuMemAlloc_v2(&address, bytes); r != CUDA_SUCCESS) {
         return r;
@@ -161,8 +160,9 @@ CUresult Deferred::free(CUdeviceptr address) {
         return driver_.cuMemFreeAsync(address, nullptr);
     }
     const Addresses::Allocation known = addresses_.allocation(address);
-    // Only now the client can be told: the driver would hear of it when the GPU is idle.
-    if (known.bytes == 0 && addresses_.is_variable(address)) return CUDA_ERROR_INVALID_VALUE;
+    // If this free were deferred, the driver's refusal would come too late for the client.
+    if (known.bytes == 0 && (addresses_.is_variable(address) || addresses_.went_with_its_code(address, 1)))
+        return CUDA_ERROR_INVALID_VALUE;
     if (known.bytes == 0 || known.context != context || known.bytes > most_bytes - kept) {
         const std::uint64_t buffer = addresses_.buffer_at(address);
         const CUresult r = defer({What::memory, address, 0, known.context ? known.context : context});

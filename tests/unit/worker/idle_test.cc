@@ -254,6 +254,8 @@ TEST_F(IdleTest, AVariableIsNotFreedWhateverTheGpuDoes) {
     session.addresses().note_variable(0x9000, 64, 0, one);
     busy();
     EXPECT_EQ(session.deferred().free(0x9000), CUDA_ERROR_INVALID_VALUE);
+    session.addresses().retire_variables(0);  // its code is unloaded when the GPU is idle
+    EXPECT_EQ(session.deferred().free(0x9000), CUDA_ERROR_INVALID_VALUE);
     all.busy = false;
     session.deferred().reap();
     EXPECT_TRUE(all.freed.empty());
