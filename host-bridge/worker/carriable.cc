@@ -17,20 +17,18 @@ namespace {
 
 constexpr const char* no_cure = "there is none yet";
 
-// A library outlives the context that was current when it was loaded, and has its variables in any other, too.
-std::optional<std::uint32_t> where_its_variables_are(Session& session, const Birth& code) {
-    const Contexts& contexts = session.contexts();
-    CUcontext loaded_in = nullptr;
-    const bool lives = session.handles().find(code.context, loaded_in) && contexts.find(loaded_in);
-    if (code.op != Op::load_library || lives) return code.context;
-    if (contexts.living().empty()) return {};
-    return static_cast<std::uint32_t>(session.handles().id_of(contexts.living().front().context));
+// Where code has its variables. A module's context is the one in which it was loaded; a library outlives that one, and
+// has a copy of its variables in each context.
+std::vector<std::uint32_t> contexts_of(Session& session, const Birth& code) {
+    if (code.op != Op::load_library) return {code.context};
+    std::vector<std::uint32_t> all;
+    for (const Contexts::Living& l : session.contexts().living())
+        if (!l.green) all.push_back(static_cast<std::uint32_t>(session.handles().id_of(l.context)));
+    return all;
 }
 
 // Asks for a variable as the client would.
-CUresult name_variable(Session& session, const Birth& code, const std::string& name) {
-    const std::optional<std::uint32_t> context = where_its_variables_are(session, code);
-    if (!context) return CUDA_SUCCESS;  // it has none
+CUresult name_variable(Session& session, const Birth& code, std::uint32_t context, const std::string& name) {
     std::vector<std::byte> body(4 * sizeof(std::uint64_t) + padded(name.size() + 1)), room(64);
     Writer w(body), reply(room);
     std::uint64_t id = 0;  // of the module, or the library
@@ -39,7 +37,8 @@ CUresult name_variable(Session& session, const Birth& code, const std::string& n
         w.put(word);
     w.put_bytes(name.c_str(), name.size() + 1);
     const Op op = code.op == Op::load_module ? Op::cuModuleGetGlobal_v2 : Op::cuLibraryGetGlobal;
-    return perform(session, {static_cast<std::uint32_t>(op), *context}, body, true, reply).result;
+    const Verdict verdict = perform(session, {static_cast<std::uint32_t>(op), context}, body, true, reply);
+    return verdict.lie ? CUDA_ERROR_UNKNOWN : verdict.result;
 }
 
 std::uint64_t word_of(const Birth& birth, std::size_t place) {
@@ -112,10 +111,12 @@ std::vector<Hindrance> in_code(Session& session) {
         if (contents->launches) all.insert("code whose kernels launch kernels");
         // (A module that was unloaded has no variables.)
         const bool there = !birth.made.empty() && session.handles().contains(birth.made.front().thing.name);
-        for (const std::string& name : contents->variables)
-            if (const CUresult r = there ? name_variable(session, birth, name) : CUDA_SUCCESS; r != CUDA_SUCCESS)
-                all.insert(fmt::format("a variable of its code that the driver does not find ({}): {}",
-                                       session.driver().error_name(r), name));
+        if (!there) continue;
+        for (const std::uint32_t context : contexts_of(session, birth))
+            for (const std::string& name : contents->variables)
+                if (const CUresult r = name_variable(session, birth, context, name); r != CUDA_SUCCESS)
+                    all.insert(fmt::format("a variable of its code whose address the driver does not give ({}): {}",
+                                           session.driver().error_name(r), name));
     }
     std::vector<Hindrance> hindrances;
     for (const std::string& what : all) hindrances.push_back({what, no_cure});

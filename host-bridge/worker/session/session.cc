@@ -186,6 +186,8 @@ CUresult Session::end(const Contexts::Living& l) {
     contexts_.gone(l.context);
     bounce_.context_gone(l.context);
     births_.ends({Thing::Sort::object, id});
+    // A library outlives the context, and its variables there do not.
+    addresses_.each_variable(l.context, [&](CUdeviceptr at) { births_.ends({Thing::Sort::memory, at}); });
     for (const std::uint64_t part : parts) drop(part);
     deferred_.context_gone(l.context);
     addresses_.context_gone(l.context);

@@ -116,32 +116,54 @@ TEST_F(BirthsCarried, CodeThatWasLoadedWhileUnloadedCodeWasThereYet) {
         EXPECT_EQ(c.session().deferred().unloaded(), 0u);
     });
 }
-TEST_F(BirthsCarried, ALibraryWhoseContextHasEnded) {
+// It has a copy of its variables in each context, and those of a context that has ended are no more.
+TEST_F(BirthsCarried, ALibraryInContextsOfWhichOneHasEnded) {
+    const auto bump_in = [](Client& c, CUkernel kernel) {
+        CUfunction bump = nullptr;
+        EXPECT_TRUE((c.call<cuKernelGetFunction>(&bump, kernel).ok()));
+        EXPECT_EQ(CUDA_SUCCESS, c.run(bump, 0, 0));
+        return bump;
+    };
+    const auto counter_of = [](Client& c, CUlibrary library) {
+        CUdeviceptr counter = 0;
+        std::size_t bytes = 0;
+        EXPECT_TRUE((c.call<cuLibraryGetGlobal>(&counter, &bytes, library, "counter").ok()));
+        return counter;
+    };
     first([&](Client& c) {
-        CUcontext own = nullptr;
-        ASSERT_TRUE((c.call<create_context>(&own, 0u, 0).ok()));
-        const auto primary = std::exchange(c.context, static_cast<std::uint32_t>(Client::id(own)));
         CUlibrary library = nullptr;
         CUkernel kernel = nullptr;
-        CUfunction bump = nullptr;
+        const auto primary = c.context;
+        const auto another = [&] {
+            CUcontext made = nullptr;
+            EXPECT_TRUE((c.call<create_context>(&made, 0u, 0).ok()));
+            return made;
+        };
+        const CUcontext gone = another(), stays = another();
+        c.context = static_cast<std::uint32_t>(Client::id(gone));
         c.put_code();
         ASSERT_TRUE(
             (c.call<load_library>(&library, static_cast<const void*>(kernels_ptx), sizeof kernels_ptx, ext::no_logs)
                  .ok()));
-        ASSERT_TRUE((c.call<cuCtxDestroy_v2>(own).ok()));
-        c.context = primary;
         ASSERT_TRUE((c.call<cuLibraryGetKernel>(&kernel, library, "bump").ok()));
-        ASSERT_TRUE((c.call<cuKernelGetFunction>(&bump, kernel).ok()));
-        EXPECT_EQ(CUDA_SUCCESS, c.run(bump, 0, 0));
+        counter_of(c, library);
+        bump_in(c, kernel);
+        c.wait();
+        ASSERT_TRUE((c.call<cuCtxDestroy_v2>(gone).ok()));
+        c.context = static_cast<std::uint32_t>(Client::id(stays));
+        keep(1, bump_in(c, kernel));
+        keep(3, c.context);
+        c.context = primary;
+        bump_in(c, kernel);
+        keep(2, bump_in(c, kernel));
         keep(0, library);
-        keep(1, bump);
     });
     second([&](Client& c) {
-        EXPECT_EQ(CUDA_SUCCESS, c.run(get<CUfunction>(1), 0, 0));
-        CUdeviceptr counter = 0;
-        std::size_t bytes = 0;
-        EXPECT_TRUE((c.call<cuLibraryGetGlobal>(&counter, &bytes, get<CUlibrary>(0), "counter").ok()));
-        EXPECT_EQ(c.read<unsigned>(counter), 13u) << "5, and twice 4 threads";
+        EXPECT_EQ(c.read<unsigned>(counter_of(c, get<CUlibrary>(0))), 13u) << "5, and twice 4 threads";
+        EXPECT_EQ(CUDA_SUCCESS, c.run(get<CUfunction>(2), 0, 0));
+        EXPECT_EQ(c.read<unsigned>(counter_of(c, get<CUlibrary>(0))), 17u);
+        c.context = get<std::uint32_t>(3);
+        EXPECT_EQ(c.read<unsigned>(counter_of(c, get<CUlibrary>(0))), 9u) << "in the context that lives, too";
     });
 }
 TEST_F(BirthsCarried, LibrariesAndTheirKernels) {
