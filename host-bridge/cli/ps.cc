@@ -22,18 +22,28 @@ void print(std::vector<std::vector<std::string>> rows) {
     for (const std::string& line : lines) fmt::print("{}\n", line);
 }
 
-// Only these VMs' bridges. Where each of them answers, what is wrong with other bridges is left out. The names that no
-// bridge has told.
+// Keeps only these VMs' bridges, and, where all of them answer, nothing of what is wrong with others. Returns the names
+// that no answering bridge has.
 std::vector<std::string> keep_only(View& view, const std::vector<std::string>& vms) {
-    std::erase_if(view.bridges, [&](const Bridge& b) { return std::ranges::count(vms, b.name) == 0; });
+    // Of several bridges with one name each has its pid behind that.
+    const auto is_of = [](const Bridge& b, const std::string& vm) {
+        return b.name == vm || b.name.starts_with(vm + "/");
+    };
+    std::erase_if(view.bridges, [&](const Bridge& b) {
+        return std::ranges::none_of(vms, [&](const std::string& vm) { return is_of(b, vm); });
+    });
     std::vector<std::string> missing = vms;
-    std::erase_if(missing, [&](const std::string& vm) { return std::ranges::count(view.bridges, vm, &Bridge::name); });
+    std::erase_if(missing, [&](const std::string& vm) {
+        return std::ranges::any_of(view.bridges, [&](const Bridge& b) { return is_of(b, vm); });
+    });
     if (missing.empty()) {
         view.silent.clear();
         view.complaints.clear();
     }
     for (const std::string& vm : missing)
-        view.complaints.push_back(fmt::format("no bridge that answers serves a VM of the name {}", printable(vm)));
+        view.complaints.push_back(
+            fmt::format("there is no VM with the name {} whose bridge answers{}", printable(vm),
+                        view.others ? "; bridges of other users run on this machine, which root may see" : ""));
     return missing;
 }
 

@@ -117,7 +117,7 @@ def test_the_bridges_of_some_vms_alone(seen):
     told = succeed(BARCUDA, "ps", f"{MINE}.2")
     assert re.search(f"^{MINE}[.]2 ", told, re.M) and not re.search(f"^{MINE} ", told, re.M) and "counted" not in told, told
     both = run(BARCUDA, "ps", MINE, "nobodys")
-    assert both.status == 1 and "no bridge that answers serves a VM of the name nobodys" in both.err and re.search(f"^{MINE} ", both.out, re.M), both
+    assert both.status == 1 and "there is no VM with the name nobodys whose bridge answers" in both.err and re.search(f"^{MINE} ", both.out, re.M), both
     none = run(BARCUDA, "ps", "--json", "nobodys")
     assert none.status == 1 and not json.loads(none.out)["bridges"], none
 
