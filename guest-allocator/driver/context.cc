@@ -52,8 +52,8 @@ CUresult ContextStack::push(CUcontext context) noexcept {
     return CUDA_SUCCESS;
 }
 
-// The driver makes the pipe by which a user asks for a core dump in a folder of the host, where workers may make
-// nothing. Core dumps that are asked for are core dumps: so an H100 with 580.159 tells such a context's flags.
+// For a core dump that a user may trigger the driver creates a FIFO on the host, where workers may not create files. An
+// H100 with 580.159 reports CU_CTX_COREDUMP_ENABLE for such a context.
 unsigned without_pipe(unsigned flags) {
     return flags & CU_CTX_USER_COREDUMP_ENABLE ? (flags & ~CU_CTX_USER_COREDUMP_ENABLE) | CU_CTX_COREDUMP_ENABLE
                                                : flags;
@@ -326,15 +326,16 @@ CU cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
 CU cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
     if (!device_exists(device)) return CUDA_ERROR_INVALID_DEVICE;
     const InNone none;
-    if (CUresult r = command<Op::cuDevicePrimaryCtxSetFlags_v2>(device, without_pipe(flags)); r != CUDA_SUCCESS)
-        return r;
+    flags = without_pipe(flags);
+    if (CUresult r = command<Op::cuDevicePrimaryCtxSetFlags_v2>(device, flags); r != CUDA_SUCCESS) return r;
     std::lock_guard lock(mutex);
     primary_flags[device] = flags;
     note_flags(flags);
     return CUDA_SUCCESS;
 }
 CU cuCtxSetFlags(unsigned flags) {
-    const CUresult r = command<Op::cuCtxSetFlags>(without_pipe(flags));
+    flags = without_pipe(flags);
+    const CUresult r = command<Op::cuCtxSetFlags>(flags);
     if (r != CUDA_SUCCESS) return r;
     std::lock_guard lock(mutex);
     if (const ContextRecord* k = find(current_context()); k && k->retained >= 0) primary_flags[k->device] = flags;

@@ -20,6 +20,7 @@ std::mutex& contexts_mutex() {
 // How threads wait is said by one flag at most.
 void require_flags(unsigned flags) {
     require((flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) == 0 && std::popcount(flags & CU_CTX_SCHED_MASK) <= 1);
+    if (flags & CU_CTX_USER_COREDUMP_ENABLE) refuse("a pipe by which a user asks for a core dump");
 }
 
 // The calling thread's context, without a check for a fault: for calls that work on a broken one.
@@ -38,7 +39,6 @@ void create(CUcontext* made, unsigned flags, CUdevice device) {
     require(made);
     require_device(device);
     require_flags(flags);
-    if (flags & CU_CTX_USER_COREDUMP_ENABLE) refuse("a pipe by which a user asks for a core dump");
     const auto context = std::make_shared<Context>(device, flags, false);
     *made = Driver::get().contexts.add(context);
     context_stack().push_back(context);
