@@ -7,8 +7,8 @@
 //
 //   mistake_model [seconds=N | steps=N] [seed=N] [programs=N] [contexts=N] [says=1] < TABLE
 //
-// Several programs run one after the other in one process, each with the next seed. One of `contexts` programs makes
-// contexts beside its own: a GPU's driver makes one at a time, for all processes.
+// Several programs run one after the other in one process, each with the next seed. A program makes contexts beside its
+// own if its seed is a multiple of `contexts`: a GPU's driver makes one at a time, for all processes.
 #include <cuda.h>
 #include <math.h>
 #include <string.h>
@@ -17,6 +17,7 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <string_view>
 
 #include "../answers/fills.h"
 #include "model.h"
@@ -147,11 +148,14 @@ class Lane {
         return heard;
     }
 
-    void wait() {  // (for all of the context nothing may wait while a stream captures)
+    // For all streams but one, by default one that is not used. (For the whole context nothing may wait while a stream
+    // captures.)
+    void wait(CUstream but = CU_STREAM_PER_THREAD) {
         std::vector<cudaStream_t> all(std::begin(streams_), std::end(streams_));
         all.push_back(nullptr);
         for (const CUstream s : all)
-            if (const CUresult late = cuStreamSynchronize(s)) die("a call has an error later: %d", int(late));
+            if (const CUresult late = s == but ? CUDA_SUCCESS : cuStreamSynchronize(s))
+                die("a call has an error later: %d", int(late));
     }
 
     // ---- memory is allocated and freed
@@ -233,8 +237,7 @@ class Lane {
             {"cuIpcCloseMemHandle", [](CUdeviceptr p) { return cuIpcCloseMemHandle(p); }}};
         Place& place = any();
         if (!place.bytes) return;
-        // While a stream captures the worker unloads code later, and frees later what it has not allocated.
-        if (captures_ && (place.module || place.kind == "symbol")) return;
+        if (captures_ && place.module) return;  // the worker unloads code later
         if (place.lives && place.kind == "vmm") {
             wait();  // cuMemUnmap does not wait for what the GPU still does there
             unmap(place);
@@ -250,8 +253,9 @@ class Lane {
             return;
         }
         const Form& form = one(forms);
-        // What other streams do there may be pending: these frees do not wait for it.
-        if (place.lives && (place.kind == "pool" || &form == &forms[2])) wait();
+        // These frees do not wait for what other streams do there.
+        const bool in_order = form.name == std::string_view("cuMemFreeAsync");
+        if (place.lives && (in_order || place.kind == "pool")) wait(in_order ? s : CU_STREAM_PER_THREAD);
         const bool inside = place.lives && !place.module && dice_.one_in(3);
         const std::string kind = place.now() + (inside ? "_mid" : "");
         const CUdeviceptr at = place.at + (inside ? 4096 : 0);
