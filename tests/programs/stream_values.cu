@@ -19,6 +19,7 @@ int main() {
     CHECK(cudaHostGetDevicePointer(&device_words, words, 0));
     CHECK(cudaMalloc(&device, 4096));
     CHECK(cudaMemset(device, 0, 4096));
+    CHECK(cudaStreamSynchronize(nullptr));  // the other two streams do not wait for it
     cudaStream_t waiting, writing;
     CHECK(cudaStreamCreateWithFlags(&waiting, cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&writing, cudaStreamNonBlocking));
