@@ -60,7 +60,7 @@ class Addresses {
     struct Allocation {
         std::uint64_t bytes = 0;  // as the client requested
         CUcontext context = nullptr;
-        bool retired = false;  // its entry stays: memory that is freed is often had again
+        bool retired = false;  // its entry stays: programs often allocate it again
     };
     void allocated(CUdeviceptr address, const Allocation& allocation) {
         allocations_[address] = allocation;

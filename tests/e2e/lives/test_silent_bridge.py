@@ -48,7 +48,7 @@ def test_a_bridge_that_stands_still_is_shown_as_silent_until_it_goes_on(bridge):
     is_seen(bridge)
 
 
-def test_who_asks_for_a_vm_by_its_name_does_not_hear_of_others(bridge, regions):
+def test_the_view_of_one_vm_leaves_out_a_bridge_that_hangs(bridge, regions):
     other = regions().serve("--no-vm", "--name", "other")
     bridge.stand_still()
     alone = run(BARCUDA, "ps", "other")

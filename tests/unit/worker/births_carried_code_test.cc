@@ -116,7 +116,7 @@ TEST_F(BirthsCarried, CodeThatWasLoadedWhileUnloadedCodeWasThereYet) {
         EXPECT_EQ(c.session().deferred().unloaded(), 0u);
     });
 }
-// It has a copy of its variables in each context, and those of a context that has ended are no more.
+// A library has a copy of its variables in each context, and the copy ends with the context.
 TEST_F(BirthsCarried, ALibraryInContextsOfWhichOneHasEnded) {
     const auto bump_in = [](Client& c, CUkernel kernel) {
         CUfunction bump = nullptr;
@@ -146,10 +146,15 @@ TEST_F(BirthsCarried, ALibraryInContextsOfWhichOneHasEnded) {
             (c.call<load_library>(&library, static_cast<const void*>(kernels_ptx), sizeof kernels_ptx, ext::no_logs)
                  .ok()));
         ASSERT_TRUE((c.call<cuLibraryGetKernel>(&kernel, library, "bump").ok()));
-        counter_of(c, library);
+        const CUdeviceptr counter = counter_of(c, library);
+        const auto recorded = [&] {
+            return std::ranges::count(c.session().births().memory(), counter, [](auto& m) { return m.thing.name; });
+        };
         bump_in(c, kernel);
         c.wait();
+        EXPECT_EQ(recorded(), 1);
         ASSERT_TRUE((c.call<cuCtxDestroy_v2>(gone).ok()));
+        EXPECT_EQ(recorded(), 0);
         c.context = static_cast<std::uint32_t>(Client::id(stays));
         keep(1, bump_in(c, kernel));
         keep(3, c.context);
